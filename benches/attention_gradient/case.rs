@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use tilewright_support::Result;
+
+use crate::{common, shapes};
+
 /// The gradients of an attention of bf16, of as many queries as keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
@@ -26,12 +30,26 @@ const SHAPES: [[usize; 5]; 9] = [
     [32, 197, 12, 12, 64],
 ];
 
+/// The cases that these words select; a shape in no table is named by its five numbers: `2x777x24x8x96 causal`.
+pub fn selected(words: &[String]) -> Result<Vec<Case>> {
+    let unlisted = shapes::unlisted(words, &SHAPES);
+    if unlisted.is_empty() {
+        return common::selected(all(), words);
+    }
+    let others: Vec<_> = words.iter().filter(|word| !word.contains('x')).cloned().collect();
+    common::selected(of(&unlisted), &others)
+}
+
 /// Every case, in the order of the table.
 pub fn all() -> Vec<Case> {
-    let of = |[batch, length, heads, kv_heads, columns]: [usize; 5]| {
+    of(&SHAPES)
+}
+
+fn of(shapes: &[[usize; 5]]) -> Vec<Case> {
+    let both = |&[batch, length, heads, kv_heads, columns]: &[usize; 5]| {
         [false, true].map(|causal| Case { batch, length, heads, kv_heads, columns, causal })
     };
-    SHAPES.into_iter().flat_map(of).collect()
+    shapes.iter().flat_map(both).collect()
 }
 
 impl Case {

@@ -6,7 +6,8 @@
 //! cargo bench --bench attention_gradient -- --kernels [WORDS]  the kernels of keys that are worth a try
 //! ```
 //!
-//! WORDS select cases, by words of their names: `b4 s4096 d128 causal`. The table takes a CUDA graph over rotating tensors of each, in one run and in
+//! WORDS select cases, by words of their names: `b4 s4096 d128 causal`; shapes that stand in no table by their sequences, length, heads, heads of keys and columns:
+//! `2x777x24x8x96,1x5000x16x16x128 causal`. The table takes a CUDA graph over rotating tensors of each, in one run and in
 //! shuffled order, and gives medians. PyTorch runs in a process that takes turns with this one. TFLOP/s count five products, of a causal mask half.
 
 mod case;
@@ -15,6 +16,8 @@ mod common;
 mod problem;
 #[path = "../common/python.rs"]
 mod python;
+#[path = "../common/shapes.rs"]
+mod shapes;
 #[path = "../common/turns.rs"]
 mod turns;
 
@@ -39,9 +42,9 @@ fn main() -> ExitCode {
 
 fn run(device: &Device, arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
-        Some((mode, words)) if mode == "--table" => tabulate(device, &common::selected(case::all(), words)?),
+        Some((mode, words)) if mode == "--table" => tabulate(device, &case::selected(words)?),
         Some((mode, words)) if mode == "--kernels" => {
-            common::selected(case::all(), words)?.into_iter().try_for_each(|case| kernels(device, case))
+            case::selected(words)?.into_iter().try_for_each(|case| kernels(device, case))
         }
         _ => {
             let throughput = |case: &Case| Throughput::Elements(case.flops() as u64);
