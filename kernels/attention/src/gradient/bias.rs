@@ -86,8 +86,8 @@ pub fn bias_gradient<
         let full = turn.full();
         let values = |stat| Stats::of(stats_s.at(full)).values::<T, Queries, BM, BN, D, Y>(stat);
         let logs = || values(Stat::LogSum);
-        let s = begin::<T, BM, BN, Y>(logs, scales.first(), |s| s);
-        let d_p = begin::<T, BM, BN, Y>(|| values(Stat::Mean), -1.0, |d_p| d_p);
+        let s = begin::<T, BM, BN, Y>(logs, scales.first(), false, |s| s);
+        let d_p = begin::<T, BM, BN, Y>(|| values(Stat::Mean), -1.0, false, |d_p| d_p);
         let s = product(q_s.at(full), k_s.at(full), s).commit();
         let d_p = product(d_o_s.at(full), v_s.at(full), d_p);
         let (s, d_p) = s.behind(d_p, || ());

@@ -158,6 +158,7 @@ pub fn attention_gradient<
     base.clear_from(&own, &own_vs, side().own_inside);
     let mut scores = Fragment::<f32, BM, R, Y>::zero();
     let mut values = Fragment::<f32, BM, R, Y>::zero();
+    let adds = !W::ADDS && scales.cap == 0.0 && (terms.get().sloped() || bias.get().rows() > 0);
     while walk.left > 0 {
         let turn = loads.acquire();
         let (masked, j) = (walk.masked(), walk.j);
@@ -173,9 +174,8 @@ pub fn attention_gradient<
         let added = |s| terms_added(s, (ranges, terms, bias), &side(), [z, head, tile, j]);
         let logs = || stats().values::<T, W, BM, BN, D, Y>(Stat::LogSum);
         let means = || stats().values::<T, W, BM, BN, D, Y>(Stat::Mean);
-        let begins = |s| if !W::ADDS && scales.cap == 0.0 { added(s) } else { s };
-        let s = begin::<T, BM, BN, Y>(logs, scales.first(), begins);
-        let d_p = if W::SCORES { begin::<T, BM, BN, Y>(means, -1.0, |d_p| d_p) } else { None };
+        let s = begin::<T, BM, BN, Y>(logs, scales.first(), adds, added);
+        let d_p = if W::SCORES { begin::<T, BM, BN, Y>(means, -1.0, false, |d_p| d_p) } else { None };
         let added = if adds_to_capped::<W, Y, T, BM, BN, D, R>() { Some(added) } else { None };
         let s = product(own_s.at(once), other_s.at(full), s).commit();
         if !W::SCORES {

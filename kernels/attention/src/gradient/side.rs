@@ -209,20 +209,27 @@ impl<T: Element, const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>> We
 }
 
 /// What the sums of scores or of dP begin with: `factor` times their queries' values, which are taken off them in this way before any product, and what `added`
-/// adds. Threads then read shared memory while no gemm of theirs does, beside which it is slow. None where a thread has so many elements that it costs more.
+/// adds where `adds`. Threads then read shared memory while no gemm of theirs does, beside which it is slow. None where a thread has so many elements that it costs more.
 #[inline(always)]
 pub(crate) fn begin<T: Element, const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>>(
-    values: impl FnOnce() -> Values<BM, BN, L>,
+    values: impl Fn() -> Values<BM, BN, L>,
     factor: f32,
+    adds: bool,
     added: impl FnOnce(Fragment<f32, BM, BN, L>) -> Fragment<f32, BM, BN, L>,
 ) -> Option<Fragment<f32, BM, BN, L>> {
     if Weights::<T, BM, BN, L>::MANY {
         return None;
     }
-    let zero = Fragment::zero();
-    let first = if factor == 0.0 { zero } else { values().zip(zero, |_, value| value * factor) };
+    let of_values = || values().zip(Fragment::zero(), |_, value| value * factor);
+    // One branch on the usual way.
+    let first = if adds || factor == 0.0 {
+        let first = if factor == 0.0 { Fragment::zero() } else { of_values() };
+        if adds { added(first) } else { first }
+    } else {
+        of_values()
+    };
     // Registers that are written between two gemms make ptxas wait for the first.
-    Some(added(first).anew())
+    Some(first.anew())
 }
 
 /// Where the gradients of the `j`-th `BN` queries of a head are summed up.
