@@ -6,7 +6,7 @@ use tilewright_support::Result;
 
 use crate::case::{self, Case};
 use crate::common::measure::{self, Work};
-use crate::problem::{Matrices, kernel};
+use crate::problem::{Matrices, forced};
 
 /// Measures the cases that the program's arguments select; gives those, unless they were only listed or tried.
 pub fn all(device: &Device) -> Result<Vec<Case>> {
@@ -16,7 +16,8 @@ pub fn all(device: &Device) -> Result<Vec<Case>> {
     let throughput = |case: &Case| Throughput::Elements(case.flops() as u64);
     measure::all(device, "gemm", &cases, throughput, |case| {
         let problem = matrices.problem(case)?;
-        let kernel = kernel(&*problem)?;
-        Ok(Work::new(problem.sets(), move |stream, set| problem.launch(stream, set, Some(kernel), true)))
+        let forced = forced(&*problem)?;
+        problem.way(forced)?;
+        Ok(Work::new(problem.sets(), move |stream, set| problem.launch(stream, set, forced, true)))
     })
 }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tilewright::ops::{Gemm, GemmCandidate, GemmViews, HalfElement};
+use tilewright::ops::{FloatElement, Gemm, GemmCandidate, GemmViews, HalfElement};
 use tilewright::{DType, Device, Result, Stream, Tensor, TensorView, TensorViewMut};
 use tilewright_support::Real;
 use tilewright_support::reference::sample;
@@ -20,6 +20,8 @@ pub trait Problem {
     fn addresses(&self, set: usize) -> Result<[u64; 3]>;
     /// Every kernel for these types, the best by the operator's estimate first.
     fn candidates(&self) -> Result<Vec<GemmCandidate>>;
+    /// What computes the product, by the kernel of this name or the operator's choice: the kernel, and whether it is of copies.
+    fn way(&self, kernel: Option<&str>) -> Result<String>;
     /// Queues the product, by the kernel of this name or the operator's choice.
     fn launch(&self, stream: &Stream, set: usize, kernel: Option<&str>, overlap: bool) -> Result<()>;
     /// Makes all of C not a number.
@@ -28,25 +30,24 @@ pub trait Problem {
     fn some_rows(&self, stream: &Stream, set: usize) -> Result<Vec<f32>>;
 }
 
-/// The name of the kernel that computes a case.
-pub fn kernel(problem: &dyn Problem) -> tilewright_support::Result<&'static str> {
-    let path = problem.case().path;
-    let of_path = |name: &str| path == Path::Chosen || name.starts_with("gemm_sm_80");
+/// The kernel that a case is computed by, if not by the operator's choice.
+pub fn forced(problem: &dyn Problem) -> tilewright_support::Result<Option<&'static str>> {
+    if problem.case().path == Path::Chosen {
+        return Ok(None);
+    }
     let candidates = problem.candidates()?;
-    let best = candidates.iter().find(|c| c.cycles().is_some() && of_path(c.name()));
-    best.map(GemmCandidate::name).ok_or_else(|| format!("no kernel for {}", problem.case()).into())
+    let best = candidates.iter().find(|c| c.cycles().is_some() && c.name().starts_with("gemm_sm_80"));
+    let none = || format!("no kernel for {}", problem.case());
+    Ok(Some(best.map(GemmCandidate::name).ok_or_else(none)?))
 }
 
 /// The matrices of all cases.
 pub struct Matrices<'a> {
     device: &'a Device,
     pools: Pools<'a>,
-    /// As much as cuBLAS gets.
+    /// As large as plans want it.
     workspace: RefCell<Option<Tensor<f32>>>,
 }
-
-/// Elements of the workspace.
-const WORKSPACE: usize = 16 << 20;
 
 impl<'a> Matrices<'a> {
     pub fn new(device: &'a Device, cases: &[Case]) -> Self {
@@ -61,14 +62,15 @@ impl<'a> Matrices<'a> {
     /// One of the cases, ready to be computed.
     pub fn problem(&self, case: Case) -> Result<Box<dyn Problem + '_>> {
         let (sizes, workspace) = (Sizes::of(self.device, &case), &self.workspace);
-        if workspace.borrow().is_none() {
-            *workspace.borrow_mut() = Some(Tensor::zeros(self.device, &[WORKSPACE])?);
-        }
         Ok(match case.dtype {
             DType::F16 => Box::new(InPool { pool: self.pools.f16()?, case, sizes, workspace }),
             _ => Box::new(InPool { pool: self.pools.bf16()?, case, sizes, workspace }),
         })
     }
+}
+
+fn by<U: FloatElement>(kernel: Option<&str>) -> Gemm<'_, U> {
+    kernel.map_or_else(Gemm::new, |name| Gemm::new().kernel(name))
 }
 
 /// Elements of one set, in memory.
@@ -132,17 +134,30 @@ impl<T: Real + HalfElement> Problem for InPool<'_, T> {
         self.with_output(0, |c| Gemm::new().candidates(&a, &b, &c))
     }
 
+    fn way(&self, kernel: Option<&str>) -> Result<String> {
+        let [a, b] = self.operands(0)?;
+        let plan = self.with_output(0, |c| by(kernel).plan(&a, &b, &c))?;
+        // Allocated before anything is captured.
+        let len = plan.workspace_len();
+        let mut workspace = self.workspace.borrow_mut();
+        if workspace.as_ref().is_none_or(|memory| memory.len() < len) {
+            *workspace = Some(Tensor::zeros(a.device(), &[len])?);
+        }
+        let copies =
+            plan.to_string().split(", of ").nth(1).and_then(|of| of.split(';').next().map(str::to_owned));
+        Ok(match copies {
+            Some(copies) => format!("{} of {copies}", plan.kernel().name()),
+            None => plan.kernel().name().to_owned(),
+        })
+    }
+
     fn launch(&self, stream: &Stream, set: usize, kernel: Option<&str>, overlap: bool) -> Result<()> {
         let [a, b] = self.operands(set)?;
-        let gemm = Gemm::new().overlap(overlap);
-        let gemm = match kernel {
-            Some(name) => gemm.kernel(name),
-            None => gemm,
-        };
+        let gemm = by(kernel).overlap(overlap);
         self.with_output(set, |mut c| {
             let plan = gemm.plan(&a, &b, &c)?;
             let mut workspace = self.workspace.borrow_mut();
-            match workspace.as_mut() {
+            match workspace.as_mut().filter(|_| plan.workspace_len() > 0) {
                 Some(memory) => {
                     plan.run_in(stream, &a, &b, &mut c, &GemmViews::default(), &mut memory.view_mut())
                 }

@@ -10,7 +10,7 @@ use tilewright_support::timing::{Timing, Variant, compare};
 
 use crate::case::Case;
 use crate::common::options;
-use crate::problem::{Problem, kernel};
+use crate::problem::{Problem, forced};
 use crate::rank;
 
 /// Algorithms of cuBLAS that are measured: the first by its own heuristic.
@@ -19,7 +19,7 @@ const PEERS: usize = 8;
 /// A case's line.
 pub struct Row {
     case: Case,
-    kernel: &'static str,
+    kernel: String,
     ours: Timing,
     /// Without programmatic dependent launch.
     apart: Timing,
@@ -59,12 +59,13 @@ impl Row {
 
     /// Measures a case.
     pub fn measure(device: &Device, cublas: Option<&CublasLt>, problem: &dyn Problem) -> Result<Self> {
-        let kernel = kernel(problem)?;
+        let forced = forced(problem)?;
+        let kernel = problem.way(forced)?;
         let peer = cublas.map(|library| Peer::new(library, problem)).transpose()?;
         if let Some(peer) = &peer {
-            check(device, peer, problem, kernel)?;
+            check(device, peer, problem, forced)?;
         }
-        let ours = |overlap| move |stream: &Stream, set| problem.launch(stream, set, Some(kernel), overlap);
+        let ours = |overlap| move |stream: &Stream, set| problem.launch(stream, set, forced, overlap);
         let mut variants =
             vec![Variant::new("tilewright", ours(true)), Variant::new("without overlap", ours(false))];
         if let Some(peer) = &peer {
@@ -118,18 +119,19 @@ impl<'a> Peer<'a> {
 }
 
 /// Some rows of both results must agree to rounding. Against references in f64 the tests compare.
-fn check(device: &Device, peer: &Peer<'_>, problem: &dyn Problem, kernel: &str) -> Result<()> {
+fn check(device: &Device, peer: &Peer<'_>, problem: &dyn Problem, forced: Option<&str>) -> Result<()> {
     let stream = Stream::new(device)?;
     problem.poison(&stream, 0)?;
     peer.launch(&stream, 0, 0)?;
     let expected: Vec<_> = problem.some_rows(&stream, 0)?.into_iter().map(f64::from).collect();
     problem.poison(&stream, 0)?;
-    problem.launch(&stream, 0, Some(kernel), true)?;
+    problem.launch(&stream, 0, forced, true)?;
     let error = relative_error(&problem.some_rows(&stream, 0)?, &expected);
     let allowed = 2.0 * problem.case().rounding();
     if error <= allowed {
         return Ok(());
     }
+    let kernel = problem.way(forced)?;
     Err(format!("{}: {kernel} and cuBLAS differ by {error:.1e}, {allowed:.1e} is allowed", problem.case())
         .into())
 }
@@ -137,7 +139,11 @@ fn check(device: &Device, peer: &Peer<'_>, problem: &dyn Problem, kernel: &str) 
 /// Measures the kernels that can compute a case, and prints them beside their estimates.
 pub fn kernels(device: &Device, problem: &dyn Problem) -> Result<()> {
     let (case, sets) = (problem.case(), problem.sets());
-    let estimates = problem.candidates()?.iter().map(|c| (c.name(), c.cycles())).collect();
+    let candidates = problem.candidates()?;
+    for kernel in candidates.iter().filter(|kernel| kernel.cycles().is_some()) {
+        problem.way(Some(kernel.name()))?;
+    }
+    let estimates = candidates.iter().map(|c| (c.name(), c.cycles())).collect();
     rank::kernels(device, case, case.flops(), sets, estimates, |stream, set, name| {
         problem.launch(stream, set, Some(name), true)
     })

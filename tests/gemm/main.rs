@@ -17,6 +17,7 @@ mod errors;
 mod gated;
 mod kernels;
 mod kinds;
+mod lines;
 mod operand;
 mod reference;
 mod sizes;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "exact sums are exact", epilogue::rounding)
         .device(Arch::Sm90a, "all CTAs divide tiles, with any workspace", divided::workspaces)
         .device(Arch::Sm90a, "captured products that would divide tiles", divided::captured)
+        .device(Arch::Sm80, "operands that are copied into aligned lines", lines::copied)
         .device(Arch::Sm80, "a graph replays a product", capture::replay)
         .device(Arch::Sm80, "recording runs nothing", capture::recording_runs_nothing)
         .gpu(Arch::Sm80, "calls take no memory", capture::memory)

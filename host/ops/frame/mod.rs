@@ -9,7 +9,7 @@
 //! It gets candidates in the order of preference, plans that explain themselves, kernels that are forced by name, and messages
 //! that read as those of the others.
 
-#[cfg(any(feature = "attention", feature = "rows", feature = "ssd"))]
+#[cfg(any(feature = "attention", feature = "gemm", feature = "rows", feature = "ssd"))]
 mod absent;
 mod candidate;
 mod choice;
@@ -26,7 +26,7 @@ mod workspace;
 
 pub use crate::tensor::{Named, check, of_shape};
 pub(super) use crate::tensor::{Operands, PLANNED_ROOM, Places, of_address};
-#[cfg(any(feature = "attention", feature = "rows", feature = "ssd"))]
+#[cfg(any(feature = "attention", feature = "gemm", feature = "rows", feature = "ssd"))]
 pub(super) use absent::absent;
 pub use candidate::Candidate;
 pub use choice::Choice;

@@ -5,6 +5,7 @@ use std::fmt;
 use tilewright_gemm::GemmKernel;
 
 use super::Gemm;
+use super::lines::Lines;
 use super::parts;
 use super::plan::Sums;
 use super::problem::{Matrices, Size};
@@ -25,6 +26,8 @@ pub struct Estimate {
     pub(super) cycles: u64,
     /// Computes the transposed product.
     pub(super) transposed: bool,
+    /// A and B are copied into lines that it reads.
+    pub(super) copied: [bool; 2],
 }
 
 /// Columns of a narrow tile. A cluster of such waits for its CTAs longer than L2 takes, unless a line of TMA's is two of L2's: of lines that are one, five products of 240 to
@@ -48,9 +51,17 @@ impl frame::Estimate for Estimate {
 
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Estimate { ctas, waves, cycles, transposed } = self;
+        let Estimate { ctas, waves, cycles, transposed, copied } = self;
         write!(f, "{ctas} CTAs in {waves} waves, about {cycles} cycles")?;
-        if *transposed { f.write_str(", computing the transposed product") } else { Ok(()) }
+        if *transposed {
+            f.write_str(", computing the transposed product")?;
+        }
+        match copied {
+            [false, false] => Ok(()),
+            [true, false] => f.write_str(", of a copy of A"),
+            [false, true] => f.write_str(", of a copy of B"),
+            [true, true] => f.write_str(", of copies of A and B"),
+        }
     }
 }
 
@@ -95,6 +106,8 @@ pub(super) struct Selection<'a> {
     /// SMs that it may take.
     sms: u32,
     sums: Sums,
+    /// What copied operands that are among the matrices.
+    lines: Option<&'a Lines>,
 }
 
 impl<'a> Selection<'a> {
@@ -110,7 +123,13 @@ impl<'a> Selection<'a> {
             sums,
             sms: gemm.sms.unwrap_or(u32::MAX).min(device.sm_count()),
             prefers_columns: matches!(c.layout.strides(), [.., 1, cols] if *cols > 1) && size.m > 1,
+            lines: None,
         })
+    }
+
+    /// With what copies operands into these matrices first.
+    pub(super) fn behind(self, lines: &'a Lines) -> Self {
+        Selection { lines: Some(lines), ..self }
     }
 }
 
@@ -130,6 +149,16 @@ impl Choice for Selection<'_> {
     }
 
     fn rate(&self, kernel: &Compiled) -> Result<Estimate, Rejection> {
+        let estimate = self.product(kernel)?;
+        let Some(lines) = self.lines else { return Ok(estimate) };
+        let cycles = estimate.cycles.saturating_add(lines.cycles());
+        Ok(Estimate { cycles, copied: lines.copied(), ..estimate })
+    }
+}
+
+impl Selection<'_> {
+    /// What the product alone takes.
+    fn product(&self, kernel: &Compiled) -> Result<Estimate, Rejection> {
         // A kernel with a column-major C is made for the transposed product; a kernel with a row-major C computes that
         // when C itself is column-major.
         let transposed = match kernel.row_major[2] {
@@ -179,13 +208,12 @@ impl Choice for Selection<'_> {
         }
         Ok(estimate)
     }
-}
 
-impl Selection<'_> {
-    /// Bytes a cycle that L2 delivers to all SMs: 6.6 kB, or half of it where lines begin anywhere in the lines of L2, of which one of TMA's then has
-    /// two.
+    /// Bytes a cycle that L2 delivers to all SMs: 6.6 kB, or 5.4 where lines of A and B begin anywhere in the lines of L2, of which one of TMA's then has
+    /// two. Of 19 products of 160 to 4100 rows of such lines on an H200 (2026-11-28) what that chooses takes 5.9 % longer than the fastest kernel, at most 25 %;
+    /// to tell their alignments apart made no difference.
     fn l2_rate(&self) -> u64 {
-        6600 - 1650 * self.split_lines()
+        6600 - 600 * self.split_lines()
     }
 
     /// How many of A and B have lines that begin anywhere in the lines of L2.
@@ -237,7 +265,7 @@ impl Tiles {
 ///
 /// The constants are fitted to 44 products on an H200 (2026-11-23): 28 elements of a tile take a cycle for each step of 64, 53 bytes arrive
 /// a cycle, a tile's epilogue takes a cycle for 8 elements, a launch 3000, and handing over a piece of partial sums 1000. `mma.sync` has half of
-/// that rate, element-wise loads a sixteenth. What that chooses takes 1.3 % longer than the fastest kernel, by geometric mean.
+/// that rate, element-wise loads a quarter, and a launch of those 5500 (14 products of odd lines, 2026-11-28). What that chooses takes 1.3 % longer than the fastest kernel, by geometric mean.
 ///
 /// Clusters receive 43 bytes a cycle where tiles have more than 64 columns, and of those of four CTAs 30 are taken to run at a time (19 products of 48 to 1000 rows on an H200,
 /// 2026-11-27); narrow tiles without a cluster 47. Where warpgroups take tiles in turn, the last tile's epilogue shows alone; a launch takes 4000 cycles
@@ -261,7 +289,7 @@ fn estimate(
     let slowness = match (hopper, kernel.any_strides) {
         (true, _) => 1,
         (_, false) => 2,
-        (_, true) => 16,
+        (_, true) => 4,
     };
     let arrive = match (cluster, n) {
         (2.., 65..) => 43,
@@ -278,7 +306,11 @@ fn estimate(
     let main = steps.saturating_mul(step);
     // Under a mainloop that is shorter an epilogue does not hide.
     let each = if kernel.apart && epilogue <= main { 0 } else { epilogue };
-    let once = if kernel.apart { epilogue + 7000 } else { 3000 };
+    let once = match (kernel.apart, kernel.any_strides) {
+        (true, _) => epilogue + 7000,
+        (_, false) => 3000,
+        (_, true) => 5500,
+    };
     // The last tiles down and across may have lines outside of the tensor.
     let last = |tiles: u64, tile: u64, size: usize, lines: u32| {
         let outside_of_it = (tiles * tile).saturating_sub(size as u64);
@@ -304,7 +336,7 @@ fn estimate(
         }
         cycles = cycles.max(read.saturating_add(once + epilogue));
     }
-    Estimate { ctas, waves, cycles, transposed }
+    Estimate { ctas, waves, cycles, transposed, copied: [false; 2] }
 }
 
 /// Cycles that memory of so many GB/s takes to bring A and B once: 0.85 of its rate arrives, at 1.755 GHz.

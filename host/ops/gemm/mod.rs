@@ -2,6 +2,7 @@
 
 mod batches;
 mod choose;
+mod lines;
 mod parts;
 mod plan;
 mod problem;
@@ -51,7 +52,8 @@ pub fn gemm<T: GemmInput, U: FloatElement>(
 ///   the result is rounded to `U` (f16, bf16 or f32), to nearest even.
 /// - The bias is \[N\], one value a column, or anything else that broadcasts to C's shape.
 /// - C is not read when beta is 0: it may hold anything. No rows, columns or batches: nothing is done. K of 0: a product of 0.
-/// - Lines that are aligned to 16 bytes are read by the fast kernels; anything else is correct but slower. Slower are also products of one
+/// - Lines that are aligned to 16 bytes are read by the fast kernels. Others, as those of an odd depth, are copied into such first, where that takes less time than a kernel
+///   that reads any elements: in memory that the device keeps, or in a plan's [workspace](GemmPlan::run_in). Slower are also products of one
 ///   16-bit type with outputs of the other, and activations with f32 outputs before Hopper or on it with a transposed A. An activation with
 ///   a transposed A has no large tile.
 ///
@@ -215,7 +217,7 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
     }
 
     /// [`plan`](Self::plan) with the kernel that `tuner` [chooses](Tuner::choose) among the candidates that are estimated to take no more than twice
-    /// the least time. Batches whose launches take different kernels, as their matrices begin differently, are planned by estimate. If kernels are measured, what C
+    /// the least time. Batches whose launches take different kernels, as their matrices begin differently, and products whose operands are copied first are planned by estimate. If kernels are measured, what C
     /// holds afterwards is of no use.
     ///
     /// # Errors
@@ -229,7 +231,7 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
         c: &mut TensorViewMut<'_, U>,
     ) -> Result<GemmPlan> {
         let best = self.plan(a, b, c)?;
-        if self.kernel.is_some() || c.is_empty() || !best.is_of_one_kernel() {
+        if self.kernel.is_some() || c.is_empty() || !best.is_of_one_kernel() || best.copies() {
             return Ok(best);
         }
         let most = best.kernel().cycles().map_or(u64::MAX, |cycles| cycles.saturating_mul(2));

@@ -115,7 +115,7 @@ pub(super) fn estimate(
     let cycles = cycles
         .saturating_add((waves + u64::from(shares.steps > 0)).saturating_mul(epilogue))
         .saturating_add(handed + 3000);
-    Estimate { ctas, waves: waves + u64::from(shares.steps > 0), cycles, transposed }
+    Estimate { ctas, waves: waves + u64::from(shares.steps > 0), cycles, transposed, copied: [false; 2] }
 }
 
 #[cfg(test)]

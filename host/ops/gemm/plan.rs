@@ -8,6 +8,7 @@ use tilewright_device::tile::RasterOrder;
 use super::Gemm;
 use super::batches::Batches;
 use super::choose::Selection;
+use super::lines::Lines;
 use super::parts::tile_parts;
 use super::problem::{Matrices, Size};
 use super::table::{self, Call, Compiled};
@@ -67,6 +68,18 @@ struct Step {
     call: Call,
     /// Of a kernel that divides tiles.
     parts: Option<TileParts<true>>,
+    /// What is copied before it, by which kernel.
+    lines: Option<(Lines, AnyFunction)>,
+}
+
+impl Step {
+    /// Elements of the workspace: copies, then sums of parts.
+    fn workspace_len(&self) -> usize {
+        self.copies_len() + self.parts.map_or(0, |parts| parts.workspace)
+    }
+    fn copies_len(&self) -> usize {
+        self.lines.as_ref().map_or(0, |(lines, _)| lines.bytes / size_of::<f32>())
+    }
 }
 
 /// What a [`GemmPlan`] runs on beside A, B and C: given where the plan was made with it.
@@ -122,15 +135,28 @@ impl GemmPlan {
         if gemm.sms == Some(0) {
             return Err(Error::argument("sms", "0", "1 or more"));
         }
-        let choose = |matrices: &Matrices| Selection::new(matrices, kind, gemm, sums)?.choose(gemm.kernel);
-        let choice = choose(batches.first())?;
+        // By what is known of the matrices of every run.
+        let chosen = |matrices: &Matrices, known: &Matrices| {
+            let direct = Selection::new(known, kind, gemm, sums)?.choose(gemm.kernel)?;
+            if sums == Sums::InClusters || gemm.kernel.is_some() {
+                return Ok::<_, Error>((direct, None));
+            }
+            let Some(lines) = Lines::of(matrices, known, gemm.overlap)? else { return Ok((direct, None)) };
+            let copied = lines.applied(known)?;
+            let choice = Selection::new(&copied, kind, gemm, sums)?.behind(&lines).choose(None)?;
+            let faster = choice.estimate.cycles < direct.estimate.cycles;
+            Ok(if faster { (choice, Some(lines)) } else { (direct, None) })
+        };
+        let (choice, _) = chosen(batches.first(), batches.first())?;
         let too_large = || {
             let allowed = format!("of at most {} tiles", RasterOrder::MAX_TILES);
             Error::argument("c", of_shape(c.shape()), allowed)
         };
         // Those of later launches may be aligned to less.
         let step = |(i, matrices): (usize, Matrices)| {
-            let choice = if i == 0 { choice } else { choose(&matrices.surely_aligned(batches.first()))? };
+            let known = if i == 0 { matrices.clone() } else { matrices.surely_aligned(batches.first()) };
+            let (choice, lines) = chosen(&matrices, &known)?;
+            let matrices = lines.as_ref().map_or(Ok(matrices.clone()), |lines| lines.applied(&matrices))?;
             let kernel = choice.descriptor();
             let matrices = if choice.estimate.transposed { matrices.t()? } else { matrices };
             let [m, n, batch] = tiles(matrices.size, kernel.tile).ok_or_else(too_large)?;
@@ -144,7 +170,9 @@ impl GemmPlan {
                 if tiles == 1 && little { EVICT_FIRST } else { EVICT_NORMAL }
             };
             let (scale, policies) = ([gemm.alpha, gemm.beta], [policy(n, rows), policy(m, columns)]);
-            let Gemm { overlap, constant, sms, .. } = *gemm;
+            let Gemm { overlap, sms, .. } = *gemm;
+            // A copy of B is written just before.
+            let constant = gemm.constant && lines.is_none();
             let overlap = overlap && !(kernel.apart && choice.estimate.loses_step(c.device()));
             let call = Call { order, scale, policies, overlap, constant, sms };
             let function = table::function(c.device(), kernel)?;
@@ -154,7 +182,14 @@ impl GemmPlan {
             } else {
                 None
             };
-            Ok(Step { kernel, function, matrices, call, parts })
+            let lines = match lines {
+                Some(lines) => {
+                    let function = lines.function(c.device())?;
+                    Some((lines, function))
+                }
+                None => None,
+            };
+            Ok(Step { kernel, function, matrices, call, parts, lines })
         };
         let launches = if batches.is_empty() {
             Vec::new()
@@ -184,11 +219,16 @@ impl GemmPlan {
         self.launches.iter().all(|step| step.kernel.name == self.choice.kernel().name())
     }
 
+    /// Whether it copies operands before it multiplies them.
+    pub(super) fn copies(&self) -> bool {
+        self.launches.iter().any(|step| step.lines.is_some())
+    }
+
     pub(super) fn operands(&self) -> &Operands {
         &self.operands
     }
 
-    /// Queues the product on `stream`. If CTAs divide tiles, the sums of parts are in memory that the device keeps; where the stream is captured, another kernel runs, or an error
+    /// Queues the product on `stream`. If CTAs divide tiles, or operands are copied, sums and copies are in memory that the device keeps; where the stream is captured, another kernel runs, or an error
     /// says that the kernel that was forced needs a [workspace](Self::run_in).
     ///
     /// Fails when a view is not of the type, shape, strides and alignment that the plan was made for, lies on another device, or C overlaps an
@@ -204,7 +244,7 @@ impl GemmPlan {
         self.queue(stream, named(a, b, c, views.bias.as_ref()))
     }
 
-    /// [`run`](Self::run) with memory for the sums of parts of tiles, captured or not: [`workspace_len`](Self::workspace_len) elements or more, contiguous and aligned to 16 bytes, of any
+    /// [`run`](Self::run) with memory for the sums of parts of tiles and for copies, captured or not: [`workspace_len`](Self::workspace_len) elements or more, contiguous and aligned to 16 bytes, of any
     /// values. Runs that may be at work at the same time, on whatever streams, have memory of their own; on one device they are at most four, whose CTAs wait for each other.
     pub fn run_in<T: Element, U: FloatElement>(
         &self,
@@ -229,10 +269,9 @@ impl GemmPlan {
         self.launch_steps(stream, &places, room(workspace, self.workspace_len())?)
     }
 
-    /// Elements of the [workspace](Self::run_in) of a run: 0 unless CTAs divide tiles.
+    /// Elements of the [workspace](Self::run_in) of a run: 0 unless CTAs divide tiles, or operands are copied.
     pub fn workspace_len(&self) -> usize {
-        let of = |step: &Step| step.parts.map_or(0, |parts| parts.workspace);
-        self.launches.iter().map(of).max().unwrap_or(0)
+        self.launches.iter().map(Step::workspace_len).max().unwrap_or(0)
     }
 
     pub(super) fn queue(&self, stream: &Stream, tensors: [Option<Named<'_>>; 4]) -> Result<()> {
@@ -256,8 +295,14 @@ impl GemmPlan {
     }
 
     fn launch_steps(&self, stream: &Stream, places: &Places, workspace: u64) -> Result<()> {
-        self.launches.iter().try_for_each(|Step { kernel, function, matrices, call, parts }| {
-            let parts = parts.as_ref().map(|parts| (parts, workspace));
+        let places = &places.with_room(workspace);
+        self.launches.iter().try_for_each(|step| {
+            let Step { kernel, function, matrices, call, parts, lines } = step;
+            if let Some((lines, function)) = lines {
+                lines.run(function, stream, places)?;
+            }
+            let sums = workspace + (step.copies_len() * size_of::<f32>()) as u64;
+            let parts = parts.as_ref().map(|parts| (parts, sums));
             table::run(kernel, function, stream, &matrices.placed(places), call, parts)
         })
     }

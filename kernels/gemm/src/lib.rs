@@ -2,10 +2,12 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
+mod lines;
 mod list;
 mod stream;
 
-pub use list::{Activates, GEMM, GemmKernel};
+pub use lines::{CopyLinesArgs, TILE, copy_lines};
+pub use list::{Activates, COPIES, CopyKernel, GEMM, GemmKernel};
 pub use stream::{GemmStreamArgs, gemm_stream};
 
 use tilewright_device::kernel;

@@ -3,12 +3,12 @@
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
     Activation, ColMajor, Element, Elements, FullRow, Gemm, Major, Multistage, OneConsumer, OutputLayout,
-    PerWarpgroup, PingPongCluster, Reads, RowMajor, TwoConsumers, TwoConsumersCluster,
-    TwoConsumersClusterOfFour, Vectors, WarpSpecialized, warp,
+    Overlapped, Overlaps, PerWarpgroup, PingPongCluster, Reads, RowMajor, Simt, TwoConsumers,
+    TwoConsumersCluster, TwoConsumersClusterOfFour, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
-use crate::{gemm, gemm_stream, shortens};
+use crate::{copy_lines, gemm, gemm_stream, shortens};
 
 /// What the host chooses a GEMM kernel by.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +88,15 @@ where
         box_lines: [BOX as u32, OUT as u32],
         ..gemm::<P, Y, T, U, E, OA, OB, OC, BM, BN, BK, STAGES, 1, BOX>::DESCRIPTION
     };
+}
+
+/// A kernel that copies lines, of any elements of 2 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct CopyKernel;
+
+impl<P: Overlaps, T: Element> Described for copy_lines<P, T> {
+    type Description = CopyKernel;
+    const DESCRIPTION: CopyKernel = CopyKernel;
 }
 
 /// An activation that a kernel has by its type.
@@ -262,4 +271,12 @@ kernels! {
         sm_80: [gemm_sm_80_ T _ U _nt_ E _64x64x32s3k1]:
             gemm<Multistage<4, Elements>, warp::Square<2, 2>, T, U, E, RowMajor, ColMajor, RowMajor, 64, 64, 32, 3, 1, 64>;
     }
+}
+
+kernels! {
+    /// The kernels that copy lines, that of the newest architecture first.
+    pub static COPIES: CopyKernel;
+
+    sm_90: [copy_lines_sm_90]: copy_lines<Overlapped<8>, f16>;
+    sm_80: [copy_lines_sm_80]: copy_lines<Simt<8>, f16>;
 }

@@ -67,7 +67,7 @@ fn clusters_of_narrow_tiles_are_for_split_lines() {
         let views = Views::<f16, f16>::new(&device, "nt", shape);
         views.plan().kernel().name().ends_with("256x128x64s5c2")
     };
-    assert!(is_narrow([1000; 3]) && is_narrow([904; 3]));
+    assert!(is_narrow([777, 2222, 3304]));
     assert!(!is_narrow([448, 3584, 18944]) && !is_narrow([352, 4608, 2304]) && !is_narrow([1024; 3]));
 }
 
@@ -152,11 +152,11 @@ fn kernels_whose_warpgroups_take_turns_store_either_order_and_add_nothing() {
 }
 
 #[test]
-fn what_tma_cannot_address_is_read_element_by_element() {
+fn what_tma_cannot_address_is_read_element_by_element_or_copied() {
     let (device, _) = fake::h200();
     let by_elements = |views: &Views| {
-        let kernel = *views.plan().kernel();
-        assert!(kernel.kernel.any_strides, "{}", kernel.name());
+        let kernel = views.candidates()[0].kernel;
+        assert!(kernel.any_strides, "{}", kernel.name);
     };
     by_elements(&Views::new(&device, "nn", [1000, 1000, 1001]));
     // A row pitch that is odd, an address that is not aligned, no contiguous dimension.
@@ -164,6 +164,7 @@ fn what_tma_cannot_address_is_read_element_by_element() {
         let mut views = Views::new(&device, "nn", [256; 3]);
         views.a = view(&device, at, &[256, 256], &strides);
         by_elements(&views);
+        assert_eq!(views.plan().estimate.copied, [true, false], "{strides:?}");
     }
     // No depth at all.
     by_elements(&Views::new(&device, "nn", [256, 256, 0]));
@@ -176,14 +177,43 @@ fn what_tma_cannot_address_is_read_element_by_element() {
 }
 
 #[test]
+fn what_is_copied_pays_and_has_a_workspace() {
+    let (device, journal) = fake::h200();
+    let plan = |layout, shape| Views::<f16, f16>::new(&device, layout, shape).plan();
+    // A launch more is not worth it.
+    let small = plan("nt", [16, 16, 17]);
+    assert!(small.kernel().kernel.any_strides && small.workspace_len() == 0, "{small}");
+    // Lines of 1001 elements are rounded up to 1024.
+    let both = plan("nt", [1000, 1500, 1001]);
+    assert_eq!(both.estimate.copied, [true; 2], "{both}");
+    assert!(
+        both.workspace_len() >= (1000 + 1500) * 1024 / 2 && both.to_string().contains("of copies of A and B")
+    );
+    // What is aligned is left where it is.
+    assert_eq!(plan("nn", [1000, 1504, 1001]).estimate.copied, [true, false]);
+    assert_eq!(plan("nt", [1000, 1504, 1008]).estimate.copied, [false; 2]);
+    // A kernel that is asked for reads what there is, and small products load no kernel that copies.
+    let views = Views::<f16, f16>::new(&device, "nt", [1000, 1500, 1001]);
+    let name = views.candidates()[0].name();
+    let forced = Gemm::<f16>::new().kernel(name).plan(&views.a, &views.b, &views.c).unwrap();
+    assert_eq!(forced.estimate.copied, [false; 2]);
+    let (other, unused) = fake::h200();
+    Views::<f16, f16>::new(&other, "nt", [16, 16, 17]).plan();
+    let copies =
+        |journal: &Journal| journal.loads.lock().unwrap().iter().any(|(name, _)| name.contains("copy_lines"));
+    assert!(copies(&journal) && !copies(&unused));
+}
+
+#[test]
 fn views_that_repeat_elements_go_by_tma_only_if_the_driver_takes_them() {
     let (device, journal) = fake::h200();
-    let mut views = Views::<f16, f16>::new(&device, "nn", [256; 3]);
-    views.a = view::<f16>(&device, A, &[1, 256], &[256, 1]).broadcast(&[256, 256]).unwrap();
-    assert!(views.name().contains("sm_90"));
+    let mut views = Views::<f16, f16>::new(&device, "nn", [1024; 3]);
+    views.a = view::<f16>(&device, A, &[1, 1024], &[1024, 1]).broadcast(&[1024, 1024]).unwrap();
+    assert!(views.name().contains("sm_90") && views.plan().estimate.copied == [false; 2]);
     journal.refuses_repeats.store(true, std::sync::atomic::Ordering::Relaxed);
-    let kernel = *views.plan().kernel();
-    assert!(kernel.name().contains("sm_80") && !kernel.kernel.any_strides, "{kernel}");
+    let kernel = views.candidates()[0].kernel;
+    assert!(kernel.name.contains("sm_80") && !kernel.any_strides, "{}", kernel.name);
+    assert_eq!(views.plan().estimate.copied, [true, false]);
     let hopper = views.candidates().into_iter().find(|c| c.name().contains("sm_90_f16_f16_nn")).unwrap();
     assert_eq!(hopper.rejection().unwrap(), "TMA cannot address its A");
 }
