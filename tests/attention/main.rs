@@ -78,6 +78,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "refused calls leave everything alone", errors::leave_everything_alone)
         .device(Arch::Sm80, "gradients on every kernel", gradient::kernels)
         .device(Arch::Sm80, "gradients of all head dimensions, groups of heads and windows", gradient::sizes)
+        .device(Arch::Sm80, "gradients of heads whose tiles go together", gradient::together)
         .device(Arch::Sm80, "gradients of sequences one after the other", gradient::packed)
         .device(Arch::Sm80, "gradients without queries or keys", gradient::none)
         .device(Arch::Sm80, "gradients of tensors that lie anywhere", gradient::places)

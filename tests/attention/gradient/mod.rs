@@ -47,6 +47,20 @@ pub fn sizes(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// Tiles of several heads that CTAs take together, the longest first.
+pub fn together(device: &Device) -> Outcome {
+    let causal = |scores| Scores { causal: true, ..scores };
+    for columns in [[64, 64], [128, 128], [256, 256]] {
+        for heads in [[4, 4], [6, 3], [5, 5]] {
+            let case = Case::<bf16>::of_heads(&[[300, 280]; 2], false, columns, heads).scores(causal);
+            case.check(device)?;
+        }
+    }
+    let window = |scores| Scores { window: Some([100, 30]), ..scores };
+    let lengths = [[70, 70], [300, 290], [0, 5], [129, 257]];
+    Case::<f16>::of_heads(&lengths, true, [128, 128], [4, 2]).scores(window).check(device)
+}
+
 /// Sequences of many lengths one after the other, empty ones among them, and queries that see no key.
 pub fn packed(device: &Device) -> Outcome {
     let lengths = [[70, 70], [0, 0], [1, 129], [200, 30], [0, 5], [9, 0], [128, 128], [65, 257], [1, 1]];

@@ -2,14 +2,15 @@
 
 use tilewright_attention::KERNELS;
 use tilewright_attention::gradient::{
-    AttentionGradientArgs, BiasGradientArgs, BiasKernel, GradientKernel, LINE, QueryStatsArgs, RoundSumsArgs,
-    RoundingKernel, SINKS, STATS, SinkGradientArgs,
+    AttentionGradientArgs, BiasGradientArgs, BiasKernel, GradientKernel, HeadOrder, LINE, QueryStatsArgs,
+    RoundSumsArgs, RoundingKernel, SINKS, STATS, SinkGradientArgs,
 };
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
 
 use super::choose::{Compiled, of_bias, others, rounding};
 use super::problem::{MOST, Problem};
+use crate::ops::attention::problem::Size;
 use crate::ops::frame::{absent, expect_mapped};
 use crate::tensor::{Layout, Untyped};
 use crate::{AnyFunction, Arch, DType, Device, Error, Launch, Result, Stream};
@@ -17,6 +18,8 @@ use crate::{AnyFunction, Arch, DType, Device, Error, Launch, Result, Stream};
 /// Lines of a TMA box, and of one of statistics.
 const BOX: u32 = 64;
 const STATS_BOX: u32 = 8;
+/// Bytes that L2 holds beside what else goes through it.
+const IN_L2: usize = 32 << 20;
 /// Queries that a CTA takes whose statistics are computed.
 const STATS_ROWS: usize = 32;
 
@@ -175,6 +178,19 @@ impl Run<'_> {
         unsafe { function.launch_block(self.stream, &launch, &args) }
     }
 
+    /// Heads whose tiles are taken together, those with the most blocks first: under a mask that gives tiles unequal numbers the last CTAs then have few. As many as L2 holds what
+    /// their tiles walk over.
+    fn together(&self, of_keys: bool) -> usize {
+        let Problem { size, uneven, .. } = self.problem;
+        let Size { heads, kv_heads, queries, keys, columns: [d, dv], .. } = *size;
+        let shared_by = heads / kv_heads.max(1);
+        let (own, walked) =
+            if of_keys { (kv_heads, queries * shared_by) } else { (heads, keys / shared_by.max(1)) };
+        let bytes = walked.saturating_mul(2 * (d + dv)).max(1);
+        let most = if *uneven { IN_L2 / bytes } else { 1 };
+        (1..=own.min(most)).rev().find(|some| own.is_multiple_of(*some)).unwrap_or(1)
+    }
+
     /// Q, K, V, dO and the statistics, as kernels of an architecture read their tiles.
     fn streamed(&self, name: &'static str, arch: Arch) -> Result<[GlobalAbi<(), 4>; 5]> {
         let Problem { size, inputs: [q, k, v, d_o], .. } = self.problem;
@@ -191,6 +207,8 @@ impl Run<'_> {
     fn tiles(&self, kernel: &Listed<GradientKernel>, function: &AnyFunction, rows: usize) -> Result<()> {
         let Problem { size, outputs: [d_q, d_k, d_v], ranges, scales, terms, bias, .. } = self.problem;
         let tma = kernel.arch == Arch::Sm90a;
+        let heads = if kernel.of_keys { size.kv_heads } else { size.heads };
+        let (tiles, together) = (rows.div_ceil(kernel.tile[0] as usize), self.together(kernel.of_keys));
         let [q, k, v, d_o, stats] = self.streamed(kernel.name, kernel.arch)?;
         // Of tiles of keys it has their rows, and the columns of queries.
         let bias = match bias {
@@ -213,10 +231,10 @@ impl Run<'_> {
             scales: *scales,
             terms: *terms,
             bias,
+            order: HeadOrder { together: together as u32, tiles: tiles as u32 },
         };
-        let heads = if kernel.of_keys { size.kv_heads } else { size.heads };
         let parts = kernel.columns[0] / kernel.columns[1];
-        let launch = self.grid(rows.div_ceil(kernel.tile[0] as usize), heads, parts)?;
+        let launch = self.grid(tiles.saturating_mul(together), heads / together, parts)?;
         // SAFETY: as in `stats`, of `attention_gradient`: outputs are borrowed exclusively, and sums are of whole blocks. Programmatic launch only
         // moves what precedes its wait for the preceding grid.
         unsafe { function.launch_block(self.stream, &launch.pdl(self.overlap && tma), &args) }

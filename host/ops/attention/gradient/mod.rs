@@ -40,6 +40,8 @@ pub type AttentionGradientCandidate = Candidate<Compiled>;
 ///   dK and dV do not. With [`deterministic`](Self::deterministic) the same call gives the same bits on the same GPU, and takes 7 products in place of 5.
 /// - A query that sees no key has a dQ of 0, a key that no query sees a dK and dV of 0.
 /// - A NaN or an infinity may reach all gradients of its sequence and head, and of those that share its keys.
+/// - [Slopes](Attention::alibi_slopes), a [bias](Attention::bias) and [sinks](Attention::sinks) are those of the attention; packed sequences have no bias here either. Slopes and a bias take the kernels
+///   of deterministic gradients, on capped scores slower ones.
 /// - At most 65535 heads, and sequences. Without batch or heads nothing is done.
 ///
 /// A call does not wait and allocates no device memory, but for the [`workspace`](Self::workspace) if none was given; it can be captured in a

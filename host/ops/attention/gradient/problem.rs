@@ -52,6 +52,8 @@ pub(super) struct Problem {
     pub(super) d_bias: Option<Untyped>,
     /// Of two dimensions.
     pub(super) d_sinks: Option<Untyped>,
+    /// A mask gives tiles of a head unequal numbers of blocks.
+    pub(super) uneven: bool,
     pub(super) deterministic: bool,
     pub(super) kernels: &'static [Compiled],
 }
@@ -146,6 +148,7 @@ impl Problem {
             bias: added.terms.bias(&size, T::DTYPE)?,
             d_bias: added.d_bias(&size)?,
             d_sinks: added.d_sinks(size.heads)?,
+            uneven: options.causal || options.window.is_some(),
             deterministic,
             kernels: kernels(T::DTYPE.name()),
         })

@@ -61,13 +61,13 @@ pub fn bias_gradient<
     let heads = of_all(heads, all_heads);
     let meets = side().meets::<BM, BN>(m, j);
     let count = if meets { of_all(sequences, batch) * heads } else { 0 };
-    let who = move |i: u32| (own_sequence + i / heads, own_head + i % heads);
+    let who = move |i: u32| (own_sequence + i / heads.max(1), own_head + i % heads.max(1));
     let mut loads = pipe.loads(
         0..count,
         #[inline(always)]
         |s, i| {
             let (sequence, head) = who(i);
-            let kv_head = head / ranges.get().shared_by;
+            let kv_head = head / ranges.get().shared_by.max(1);
             copy(q.get().tile([sequence, head, m, 0]), q_s.at(s));
             copy(d_o.get().tile([sequence, head, m, 0]), d_o_s.at(s));
             copy(k.get().tile([sequence, kv_head, j, 0]), k_s.at(s));

@@ -23,6 +23,7 @@ pub use stats::{LINE, QueryStatsArgs, query_stats};
 pub use wanted::{All, Keys, KeysAndValues, Queries, Values, Wanted};
 
 use tilewright_device::arch::special::{block_x, block_y, block_z};
+use tilewright_device::arch::warp::uniform;
 use tilewright_device::kernel;
 use tilewright_device::tile::{
     Accumulates, Cta, Element, Fragment, FragmentLayout, Fresh, Gemm, Global, GlobalMut, InPlace, Pending,
@@ -49,6 +50,30 @@ pub struct Scales {
 
 impl tilewright_device::abi::PassedAsIs for Scales {}
 
+/// In which order CTAs take the tiles of heads.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct HeadOrder {
+    /// Heads that are taken together: of each its tile with the most blocks, then of each the next one.
+    pub together: u32,
+    /// Tiles of a head.
+    pub tiles: u32,
+}
+
+impl tilewright_device::abi::PassedAsIs for HeadOrder {}
+
+impl HeadOrder {
+    /// This CTA's tile and head. Under a causal mask the first keys meet the most queries, and the last queries the most keys.
+    #[inline(always)]
+    fn tile(&self, of_keys: bool) -> (u32, u32) {
+        // Not 0, which needs no panic's call.
+        let together = self.together.max(1);
+        let (step, head) = (block_x() / together, block_x() % together);
+        let tile = if of_keys { step } else { self.tiles - 1 - step };
+        (uniform(tile), uniform(block_y() * together + head))
+    }
+}
+
 impl Scales {
     /// The least `log2` for whose inverse, times a log-sum-exp, f32 has room.
     const LEAST: f32 = 1.0 / (1u64 << 63) as f32;
@@ -72,8 +97,8 @@ impl Scales {
 ///
 /// `W` says which of them. Scores of keys are computed transposed, Sᵀ = K Qᵀ: then each product's result is the left operand of the next one where it lies
 /// in registers. Q, dQ \[batch, heads, queries, D\], K and dK \[batch, KV heads, keys, D\], V, dV, dO likewise; `stats` and `sums` as
-/// [`query_stats`](fn@query_stats) leaves them. `by_scores` is dK or dQ. Columns that are not there are zeros. A CTA computes `R` columns: CTA (tile, KV head or
-/// head, sequence and, faster, part of the columns).
+/// [`query_stats`](fn@query_stats) leaves them. `by_scores` is dK or dQ. Columns that are not there are zeros. A CTA computes `R` columns: CTA (head of those that go together and, slower, tile; KV heads or heads in the groups of `order`;
+/// sequence and, faster, part of the columns).
 #[kernel(program = P)]
 pub fn attention_gradient<
     P: Schedule,
@@ -99,6 +124,7 @@ pub fn attention_gradient<
     scales: Scales,
     terms: InPlace<HeadTerms>,
     bias: InPlace<Global<T, 4, RowMajor, 0>>,
+    order: HeadOrder,
 ) where
     Y: Products<T, BM, BN, D, R>,
     W: Wanted<T, BM, BN, D>,
@@ -114,7 +140,7 @@ pub fn attention_gradient<
     let other_stats = stages.alloc_if::<StatsTile>(W::OF_KEYS, &mut cta);
     let mut room = W::room(&mut cta);
     let (mut once_pipe, mut pipe) = (cta.pipeline(once), cta.pipeline(stages));
-    let (tile, own_head) = (block_x(), block_y());
+    let (tile, own_head) = order.tile(W::OF_KEYS);
     let (z, part) = (block_z() / (D / R) as u32, block_z() % (D / R) as u32);
     // Computed anew wherever it is needed: in no register over the loop.
     let (of, side) = (|| ranges.get().sequence(z), || ranges.get().side::<BM>(W::OF_KEYS, z, tile));

@@ -92,7 +92,7 @@ impl Side {
         Walk {
             blocks,
             first,
-            head: if self.of_keys { own_head * shared_by } else { own_head / shared_by },
+            head: if self.of_keys { own_head * shared_by } else { own_head / shared_by.max(1) },
             j: first,
             left: uniform(count * if self.of_keys { shared_by } else { 1 }),
         }
