@@ -17,6 +17,12 @@ pub(crate) struct Scratch {
 /// at a time one goes on.
 const MOST: usize = 4;
 
+/// Of few bytes the next power of two, so that pieces seldom grow; of many, as copies of operands have, no more than a little.
+fn rounded(bytes: usize) -> usize {
+    const MANY: usize = 64 << 20;
+    if bytes <= MANY { bytes.next_power_of_two() } else { bytes.next_multiple_of(MANY) }
+}
+
 struct Piece {
     stream: StreamId,
     address: u64,
@@ -64,7 +70,7 @@ impl Scratch {
                 if let Some(small) = kept {
                     small.free(backend);
                 }
-                Piece::new(backend, id, bytes.next_power_of_two())?
+                Piece::new(backend, id, rounded(bytes))?
             }
         };
         let launched = backend.wait(id, piece.used).and_then(|()| {

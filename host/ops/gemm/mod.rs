@@ -58,7 +58,8 @@ pub fn gemm<T: GemmInput, U: FloatElement>(
 ///   a transposed A has no large tile.
 ///
 /// A call does not wait, and can be captured in a [`Graph`](crate::Graph). Of some hundred rows, whose tiles fill no wave, all CTAs divide the depth (stream-K, Osama et al. 2023): the sums
-/// of parts are in memory that the device keeps, up to 64 MiB for each of four streams, which the first such call allocates. A call that is captured takes another kernel, unless
+/// of parts are in memory that the device keeps, up to 64 MiB for each of four streams, and so are copies of operands, which are as large as these; the first such call allocates it. Where there is none left, and
+/// in a call that is captured, another kernel runs that is slower, unless
 /// it is of a [plan](Self::plan) that is [run in](GemmPlan::run_in) a workspace. The first use of a kernel on
 /// a device compiles it in the driver. What is called again and again is planned once.
 ///
@@ -278,6 +279,11 @@ impl<'a, U: FloatElement> Gemm<'a, U> {
     ) -> Result<()> {
         // What is captured finds no workspace.
         let sums = if stream.is_captured()? { Sums::InClusters } else { Sums::Uncaptured };
-        GemmPlan::new(self, sums, a, b, c)?.queue(stream, plan::named(a, b, c, self.bias))
+        let queue = |sums| GemmPlan::new(self, sums, a, b, c)?.queue(stream, plan::named(a, b, c, self.bias));
+        match queue(sums) {
+            // What takes none is slower.
+            Err(Error::OutOfMemory { .. }) if self.kernel.is_none() => queue(Sums::InClusters),
+            done => done,
+        }
     }
 }

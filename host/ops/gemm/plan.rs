@@ -55,7 +55,7 @@ pub struct GemmPlan {
     operands: Operands,
     /// None where there is nothing to store.
     launches: Vec<Step>,
-    /// For captured launches that no workspace was given for, where this one needs one.
+    /// For launches that no workspace was given for and that can have none, where this one needs one.
     bare: Option<Arc<GemmPlan>>,
 }
 
@@ -228,7 +228,7 @@ impl GemmPlan {
         &self.operands
     }
 
-    /// Queues the product on `stream`. If CTAs divide tiles, or operands are copied, sums and copies are in memory that the device keeps; where the stream is captured, another kernel runs, or an error
+    /// Queues the product on `stream`. If CTAs divide tiles, or operands are copied, sums and copies are in memory that the device keeps; where the stream is captured, or there is none left, another kernel runs, or an error
     /// says that the kernel that was forced needs a [workspace](Self::run_in).
     ///
     /// Fails when a view is not of the type, shape, strides and alignment that the plan was made for, lies on another device, or C overlaps an
@@ -286,7 +286,11 @@ impl GemmPlan {
         }
         if !stream.is_captured()? {
             let lent = |address| self.launch_steps(stream, places, address);
-            return stream.device().scratch().lend(stream, len * size_of::<f32>(), lent);
+            let done = stream.device().scratch().lend(stream, len * size_of::<f32>(), lent);
+            return match (done, &self.bare) {
+                (Err(Error::OutOfMemory { .. }), Some(bare)) => bare.launch(stream, places),
+                (done, _) => done,
+            };
         }
         match &self.bare {
             Some(bare) => bare.launch(stream, places),

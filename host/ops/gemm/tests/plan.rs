@@ -243,3 +243,20 @@ fn a_tuned_plan_can_be_captured_without_a_workspace() {
         stream.capture(|stream| plan.run(stream, &views.a, &views.b, &mut views.c, &GemmViews::default()));
     graph.unwrap();
 }
+
+#[test]
+fn copies_that_memory_has_no_room_for_are_not_made() {
+    let (device, journal) = fake::h200();
+    let stream = Stream::new(&device).unwrap();
+    // 280 GB.
+    let mut views = Views::<f16, f16>::new(&device, "nt", [1_000_000, 120, 140_001]);
+    let plan = views.plan();
+    assert!(plan.to_string().contains("of copies of A and B"), "{plan}");
+    let loaded = || journal.loads.lock().unwrap().last().unwrap().0;
+    Gemm::new().run(&stream, &views.a, &views.b, &mut views.c).unwrap();
+    assert!(loaded().ends_with("_nt_none_64x64x32s3k1"), "{}", loaded());
+    let launches = || journal.launches.lock().unwrap().len();
+    assert_eq!(launches(), 1, "a product, no copy");
+    plan.run(&stream, &views.a, &views.b, &mut views.c, &GemmViews::default()).unwrap();
+    assert_eq!(launches(), 2);
+}
