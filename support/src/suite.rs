@@ -23,6 +23,19 @@ pub fn picked(device: &Device, combination: impl Hash, of: u64) -> bool {
     !device.is_emulator() || hasher.finish().is_multiple_of(of)
 }
 
+/// The one of `all` that a test runs on the emulator, another one for each `combination`; all of them on a GPU.
+pub fn one_of<T: Hash>(device: &Device, all: Vec<T>, combination: impl Hash) -> Vec<T> {
+    if !device.is_emulator() {
+        return all;
+    }
+    let number = |of: &T| {
+        let mut hasher = DefaultHasher::new();
+        (of, &combination).hash(&mut hasher);
+        hasher.finish()
+    };
+    all.into_iter().min_by_key(number).into_iter().collect()
+}
+
 /// A test program: `main` of a test target with `harness = false`.
 ///
 /// Takes the arguments of the built-in harness. The device is [`Device::default`]: a GPU or, where there is none, the

@@ -136,7 +136,7 @@ impl<T: Input> Case<T> {
         let names = all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name());
         let of =
             format!("{:?} {:?} {:?} {:?} {:?}", T::DTYPE, self.places, self.scores, self.splits, self.terms);
-        let mut names = names.filter(|name| watched::runs(name) && picked(device, (name, &of), 6));
+        let mut names = names.filter(|name| watched::runs(name) && picked(device, (name, &of), 8));
         names.try_for_each(|name| self.run(device, Some(name)))
     }
 

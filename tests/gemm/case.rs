@@ -49,7 +49,7 @@ impl<'a, T: Input, U: Output> Case<'a, T, U> {
     pub fn check_all(&self, device: &Device) -> Outcome {
         let bias = self.bias.map(Bias::form);
         let of = format!("{:?} {:?} {:?} {bias:?}", self.a.place(), self.b.place(), self.c);
-        let names = self.kernels(device)?.into_iter().filter(|name| picked(device, (name, &of), 8));
+        let names = self.kernels(device)?.into_iter().filter(|name| picked(device, (name, &of), 10));
         names.into_iter().try_for_each(|name| self.run(device, Some(name)))
     }
 

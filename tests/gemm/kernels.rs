@@ -156,7 +156,7 @@ impl Visitor for Shapes<'_> {
                 for name in case.kernels(self.device)?.into_iter().filter(|name| watched::runs(name)) {
                     // On the emulator every kernel at least once, and a fifth of its other shapes.
                     let of = (name, size, U::DTYPE.name(), activation.name());
-                    if !self.seen.insert(name) && !picked(self.device, of, 5) {
+                    if !self.seen.insert(name) && !picked(self.device, of, 7) {
                         continue;
                     }
                     case.run(self.device, Some(name))?;
