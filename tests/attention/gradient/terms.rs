@@ -1,8 +1,9 @@
 //! Gradients beside sinks, slopes and biases, and by them.
 
-use tilewright::ops::{Attention, AttentionGradient};
-use tilewright::{Device, Error, Tensor, bf16, f16};
+use tilewright::ops::{Attention, AttentionGradient, AttentionGradientViews};
+use tilewright::{Device, Error, Stream, Tensor, bf16, f16};
 use tilewright_support::attention::Scores;
+use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
 
 use super::case::Case;
@@ -46,6 +47,63 @@ pub fn shared_biases(device: &Device) -> Outcome {
         let terms = Terms { bias: Some([true, false, along[0], along[1]]), ..Terms::default() };
         Case::<f16>::new(&[[130, 66]; 2], false, [64, 64]).terms(terms).check(device)?;
     }
+    Ok(())
+}
+
+/// A plan's runs give the bits of a call, and miss what the plan was made with.
+pub fn planned(device: &Device) -> Outcome {
+    let (stream, shape) = (Stream::new(device)?, [1, 2, 70, 64]);
+    let of = |seed: u64, shape: &[usize]| {
+        Tensor::from_slice(device, &normal::<f16>(seed, shape.iter().product()), shape)
+    };
+    let (q, k, v, o, d_o) = (of(1, &shape)?, of(2, &shape)?, of(3, &shape)?, of(4, &shape)?, of(5, &shape)?);
+    let (lse, bias) = (Tensor::filled(device, 4.0f32, &[1, 2, 70])?, of(6, &[2, 70, 70])?);
+    let numbers = Tensor::from_slice(device, &[0.25f32, 1.5], &[2])?;
+    let (q, k, v, o, d_o, bias) = (q.view(), k.view(), v.view(), o.view(), d_o.view(), bias.view());
+    let (lse, numbers) = (lse.view(), numbers.view());
+    let attention = || Attention::new().causal().bias(bias.clone()).sinks(&numbers).alibi_slopes(&numbers);
+    let mut results = Vec::new();
+    for by_plan in [false, true] {
+        let to = |shape: &[usize]| Tensor::filled(device, f16::NAN, shape);
+        let (mut d_q, mut d_k, mut d_v) = (to(&shape)?, to(&shape)?, to(&shape)?);
+        let (mut d_bias, mut d_sinks) = (to(&[2, 70, 70])?, Tensor::filled(device, f32::NAN, &[2])?);
+        let mut outputs = [d_q.view_mut(), d_k.view_mut(), d_v.view_mut()];
+        let [to_q, to_k, to_v] = &mut outputs;
+        if by_plan {
+            let (mut to_sinks, to_bias) = (d_sinks.view_mut(), d_bias.view_mut());
+            let gradient = attention().gradient().d_bias(to_bias).d_sinks(&mut to_sinks);
+            let plan = gradient.plan([&q, &k, &v], (&o, &lse), &d_o, [to_q, to_k, to_v])?;
+            drop(gradient);
+            let mut memory = Tensor::filled(device, f32::NAN, &[plan.workspace_len()])?;
+            let mut views = AttentionGradientViews {
+                sinks: Some(numbers.clone()),
+                alibi_slopes: Some(numbers.clone()),
+                bias: Some(bias.clone().into()),
+                d_bias: Some(d_bias.view_mut().into()),
+                d_sinks: Some(d_sinks.view_mut()),
+                workspace: Some(memory.view_mut()),
+                ..Default::default()
+            };
+            plan.run(&stream, [&q, &k, &v], (&o, &lse), &d_o, [to_q, to_k, to_v], &mut views)?;
+            views.d_bias = None;
+            match plan.run(&stream, [&q, &k, &v], (&o, &lse), &d_o, [to_q, to_k, to_v], &mut views) {
+                Err(Error::Argument { argument, .. }) if argument == "d_bias" => {}
+                other => panic!("not an error about `d_bias`: {other:?}"),
+            }
+            stream.synchronize()?;
+        } else {
+            let mut to_sinks = d_sinks.view_mut();
+            let mut gradient = attention().gradient().d_bias(d_bias.view_mut()).d_sinks(&mut to_sinks);
+            gradient.run(&stream, [&q, &k, &v], (&o, &lse), &d_o, [to_q, to_k, to_v])?;
+            stream.synchronize()?;
+        }
+        let bits = |of: &Tensor<f16>| Ok::<_, Error>(of.to_vec()?.iter().map(|x| x.to_bits()).collect());
+        let halves: [Vec<u16>; 4] = [bits(&d_q)?, bits(&d_k)?, bits(&d_v)?, bits(&d_bias)?];
+        let sinks = d_sinks.to_vec()?;
+        assert!(sinks.iter().all(|sink| sink.is_finite() && *sink != 0.0), "{sinks:?}");
+        results.push((halves, sinks));
+    }
+    assert_eq!(results[0], results[1]);
     Ok(())
 }
 
