@@ -4,6 +4,7 @@ use tilewright_device::kernel::Listed;
 use tilewright_gemm::{COPIES, CopyKernel, CopyLinesArgs, KERNELS, TILE};
 
 use super::problem::Matrices;
+use crate::kernel::has;
 use crate::ops::frame::{Copies, Operand, PLANNED_ROOM, Places, absent};
 use crate::tensor::{Layout, Untyped};
 use crate::{AnyFunction, Arch, Device, Error, Launch, Result, Stream};
@@ -28,9 +29,10 @@ impl Lines {
     /// What copies the operands of `matrices` that need it, by what is `known` of them in every run. None where none does, or a copy is larger than memory could be.
     pub(super) fn of(matrices: &Matrices, known: &Matrices, overlap: bool) -> Result<Option<Self>> {
         let device = &matrices.device;
-        let Some(kernel) = COPIES.iter().find(|kernel| device.runs(kernel.arch)) else { return Ok(None) };
-        let arch = if device.runs(Arch::Sm90a) { Arch::Sm90a } else { Arch::Sm80 };
-        let wanted = [!is_read(known, &known.a, arch)?, !is_read(known, &known.b, arch)?];
+        // A build may leave an architecture out: then its products have no fast kernels of that either.
+        let able = |kernel: &&Listed<CopyKernel>| device.runs(kernel.arch) && has(&KERNELS, kernel.arch);
+        let Some(kernel) = COPIES.iter().find(able) else { return Ok(None) };
+        let wanted = [!is_read(known, &known.a, kernel.arch)?, !is_read(known, &known.b, kernel.arch)?];
         if wanted == [false; 2] || matrices.size.batch > MOST {
             return Ok(None);
         }
@@ -58,18 +60,16 @@ impl Lines {
 
     /// Where a copy of a view will lie.
     fn copy(&mut self, view: &Untyped) -> Result<Option<Untyped>> {
-        let ([batch, lines, elements], [of_batch, ..]) = (view.layout.shape(), view.layout.strides()) else {
-            return Ok(None);
-        };
+        let [batch, lines, elements] = view.layout.shape() else { return Ok(None) };
         let width = view.dtype.bytes();
         let line = (elements * width).next_multiple_of(LINE) / width;
         let Some(matrix) = line.checked_mul(*lines) else { return Ok(None) };
         // What serves the whole batch is copied once.
-        let copies = if *of_batch == 0 { 1 } else { *batch };
+        let copies = if serves_all(view) { 1 } else { *batch };
         let Some(bytes) = matrix.checked_mul(copies).and_then(|all| all.checked_mul(width)) else {
             return Ok(None);
         };
-        let strides = [if *of_batch == 0 { 0 } else { matrix }, line, 1];
+        let strides = [if serves_all(view) { 0 } else { matrix }, line, 1];
         let layout = Layout::strided(view.layout.shape(), &strides)?;
         let address = PLANNED_ROOM + self.bytes as u64;
         self.bytes = self.bytes.saturating_add(bytes);
@@ -109,7 +109,7 @@ impl Lines {
         let all = u32::try_from(of_a.saturating_add(of_b)).map_err(too_many)?;
         // A matrix that serves the whole batch is one.
         let once = |of: Untyped| {
-            let layout = if of.layout.strides()[0] == 0 { of.layout.narrow(0, 0, 1)?.0 } else { of.layout };
+            let layout = if serves_all(&of) { of.layout.narrow(0, 0, 1)?.0 } else { of.layout };
             places.of(&Untyped { layout, ..of }).arg::<(), 3>(backend, true, 0)
         };
         let [[a, a_to], [b, b_to]] = [0, 1].map(|i| match self.of[i] {
@@ -117,14 +117,18 @@ impl Lines {
             None => [Ok(absent()), Ok(absent())],
         });
         let args = CopyLinesArgs { a: a?, a_to: a_to?, b: b?, b_to: b_to?, tiles_of_a: of_a as u32 };
-        let batch =
-            |of: &[Untyped; 2]| if of[0].layout.strides()[0] == 0 { 1 } else { of[0].layout.shape()[0] };
+        let batch = |[view, _]: &[Untyped; 2]| if serves_all(view) { 1 } else { view.layout.shape()[0] };
         let matrices = self.of.iter().flatten().map(batch).max().unwrap_or(0) as u32;
         let launch = Launch::grid([all, 1, matrices]).pdl(self.overlap);
         // SAFETY: the arguments are those of `copy_lines`, of elements of 2 bytes. Views that the matrices come from are borrowed by the caller, who lends the
         // workspace that the copies lie in. Programmatic launch only moves what precedes its wait for the preceding grid.
         unsafe { function.launch_block(stream, &launch, &args) }
     }
+}
+
+/// Whether one matrix is that of the whole batch.
+fn serves_all(of: &Untyped) -> bool {
+    of.layout.strides()[0] == 0
 }
 
 /// Whether the lines of A, or of B, are rows: as they lie, or the depth where they lie anyhow.

@@ -20,13 +20,13 @@ pub fn copy_lines<P: Overlaps, T: Element>(
     b_to: InPlace<GlobalMut<T, 3, RowMajor, 0>>,
     tiles_of_a: u32,
 ) {
-    const { assert!(P::THREADS == 256, "threads of a tile") };
+    const { assert!(P::THREADS == 256, "a warp for each line of a tile") };
     let (first, from, to) = if block_x() < tiles_of_a { (0, a, a_to) } else { (tiles_of_a, b, b_to) };
     let tile = block_x() - first;
     let [_, lines, _] = from.get().shape();
     let down = lines.div_ceil(TILE[0] as u32).max(1);
     let place = [block_z(), tile % down, tile / down];
     P::wait_for_preceding_grid();
-    let lines = Fragment::<T, 8, 256, Spread<8, 32, 8, 2>>::load(from.get().tile(place));
+    let lines = Fragment::<T, { TILE[0] }, { TILE[1] }, Spread<8, 32, 8, 2>>::load(from.get().tile(place));
     copy(lines, to.get().tile(place));
 }
