@@ -88,6 +88,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "deterministic gradients", gradient::deterministic)
         .device(Arch::Sm80, "gradients beside sinks, slopes and biases, and by them", gradient::added)
         .device(Arch::Sm80, "gradients by biases that heads or sequences share", gradient::shared_biases)
+        .device(Arch::Sm80, "gradients by sinks and biases without sequences or heads", gradient::nobody)
         .device(Arch::Sm80, "plans of gradients by sinks and biases", gradient::planned)
         .device(Arch::Sm80, "refused gradients", gradient::errors)
         .device(Arch::Sm80, "refused gradients by sinks and biases", gradient::added_errors)

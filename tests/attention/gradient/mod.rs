@@ -13,7 +13,7 @@ use tilewright_support::suite::Outcome;
 use crate::case::Input;
 use crate::operand::Place;
 use case::Case;
-pub use terms::{added, added_errors, planned, shared_biases};
+pub use terms::{added, added_errors, nobody, planned, shared_biases};
 
 /// Of every kernel: partial and whole tiles, unequal lengths, masks, capped scores.
 pub fn kernels(device: &Device) -> Outcome {

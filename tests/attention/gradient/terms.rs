@@ -107,6 +107,33 @@ pub fn planned(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// What sequences share has gradients of zeros where there is no sequence, or no head.
+pub fn nobody(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    for [batch, heads] in [[0, 2], [2, 0]] {
+        let of = |rows: usize| Tensor::<f16>::zeros(device, &[batch, heads, rows, 64]);
+        let (q, k, v, o, d_o) = (of(8)?, of(9)?, of(9)?, of(8)?, of(8)?);
+        let (mut d_q, mut d_k, mut d_v) = (of(8)?, of(9)?, of(9)?);
+        let bias = Tensor::<f16>::zeros(device, &[8, 9])?;
+        let sinks = Tensor::<f32>::zeros(device, &[heads])?;
+        let mut d_bias = Tensor::filled(device, f16::NAN, &[8, 9])?;
+        let mut d_sinks = Tensor::filled(device, f32::NAN, &[heads])?;
+        let lse = Tensor::<f32>::zeros(device, &[batch, heads, 8])?;
+        let mut to_sinks = d_sinks.view_mut();
+        let attention = Attention::new().bias(bias.view()).sinks(&sinks.view());
+        let mut gradient = attention.gradient().d_bias(d_bias.view_mut()).d_sinks(&mut to_sinks);
+        let inputs = [&q.view(), &k.view(), &v.view()];
+        let outputs = [&mut d_q.view_mut(), &mut d_k.view_mut(), &mut d_v.view_mut()];
+        gradient.run(&stream, inputs, (&o.view(), &lse.view()), &d_o.view(), outputs)?;
+        stream.synchronize()?;
+        drop(gradient);
+        let zeros =
+            d_bias.to_vec()?.iter().all(|x| x.to_f32() == 0.0) && d_sinks.to_vec()?.iter().all(|&x| x == 0.0);
+        assert!(zeros, "{batch} sequences of {heads} heads: {:?}", d_sinks.to_vec()?);
+    }
+    Ok(())
+}
+
 /// What does not fit is refused, by name.
 pub fn added_errors(device: &Device) -> Outcome {
     let case = Case::<f16>::new(&[[8, 9]], false, [64, 64]);

@@ -12,8 +12,8 @@ pub(super) const FIRST: usize = 9;
 /// How many.
 pub(super) const COUNT: usize = 7;
 
-/// The tensors.
-#[derive(Clone, Copy, Default)]
+/// The tensors, borrowed.
+#[derive(Clone, Copy)]
 pub(super) struct Beside<'v> {
     /// Of packed queries and keys.
     pub(super) offsets: Option<[&'v Indices<'v>; 2]>,
@@ -24,14 +24,14 @@ pub(super) struct Beside<'v> {
     pub(super) d_sinks: Option<&'v TensorViewMut<'v, f32>>,
 }
 
-/// The same at a plan's places.
-pub(super) struct Planned<'a> {
+/// The same: of an operator, or at a plan's places.
+pub(super) struct Owned<'a> {
     pub(super) offsets: Option<[Indices<'a>; 2]>,
-    sinks: Option<TensorView<'a, f32>>,
-    slopes: Option<TensorView<'a, f32>>,
-    bias: Option<AttentionBias<'a>>,
-    d_bias: Option<AttentionBiasMut<'a>>,
-    d_sinks: Option<TensorViewMut<'a, f32>>,
+    pub(super) sinks: Option<TensorView<'a, f32>>,
+    pub(super) slopes: Option<TensorView<'a, f32>>,
+    pub(super) bias: Option<AttentionBias<'a>>,
+    pub(super) d_bias: Option<AttentionBiasMut<'a>>,
+    pub(super) d_sinks: Option<TensorViewMut<'a, f32>>,
 }
 
 impl<'v> Beside<'v> {
@@ -47,8 +47,8 @@ impl<'v> Beside<'v> {
         ]
     }
 
-    pub(super) fn planned(&self) -> Planned<'v> {
-        Planned {
+    pub(super) fn planned(&self) -> Owned<'v> {
+        Owned {
             offsets: self.offsets.map(|[queries, keys]| [queries.planned(FIRST), keys.planned(FIRST + 1)]),
             sinks: self.sinks.map(|sinks| sinks.planned(FIRST + 2)),
             slopes: self.slopes.map(|slopes| slopes.planned(FIRST + 3)),
@@ -59,7 +59,7 @@ impl<'v> Beside<'v> {
     }
 }
 
-impl Planned<'_> {
+impl Owned<'_> {
     pub(super) fn views(&self) -> Beside<'_> {
         Beside {
             offsets: self.offsets.as_ref().map(|[queries, keys]| [queries, keys]),

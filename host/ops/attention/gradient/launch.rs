@@ -107,20 +107,8 @@ impl Prepared {
         };
         let run = Run { problem, stream, overlap, stats, sums };
         let Problem { size, .. } = problem;
-        if size.queries > 0 && !problem.is_empty() {
-            run.stats(&self.stats)?;
-        }
-        for (kernel, function) in &self.tiles {
-            let rows = if kernel.of_keys { size.keys } else { size.queries };
-            if rows > 0 && !problem.is_empty() {
-                run.tiles(kernel, function, rows)?;
-            }
-        }
-        if let Some((kernel, function)) = &self.rounding
-            && size.queries > 0
-            && !problem.is_empty()
-        {
-            run.round(kernel, function)?;
+        if !problem.is_empty() {
+            self.run_of_inputs(&run)?;
         }
         if let (Some((kernel, function)), Some(d_bias)) = (&self.bias, &problem.d_bias)
             && d_bias.layout.len() > 0
@@ -129,6 +117,26 @@ impl Prepared {
         }
         match (&self.sinks, &problem.d_sinks) {
             (Some(function), Some(d_sinks)) if size.heads > 0 => run.sinks(function, d_sinks),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Prepared {
+    /// The gradients by Q, K and V.
+    fn run_of_inputs(&self, run: &Run<'_>) -> Result<()> {
+        let Problem { size, .. } = run.problem;
+        if size.queries > 0 {
+            run.stats(&self.stats)?;
+        }
+        for (kernel, function) in &self.tiles {
+            let rows = if kernel.of_keys { size.keys } else { size.queries };
+            if rows > 0 {
+                run.tiles(kernel, function, rows)?;
+            }
+        }
+        match &self.rounding {
+            Some((kernel, function)) if size.queries > 0 => run.round(kernel, function),
             _ => Ok(()),
         }
     }

@@ -6,16 +6,16 @@ mod launch;
 mod plan;
 mod problem;
 
-use beside::Beside;
+use beside::Owned;
 use choose::Compiled;
 pub use plan::{AttentionGradientPlan, AttentionGradientViews};
 use plan::{Tensors, problem};
 
-use super::bias::{AttentionBias, AttentionBiasMut};
+use super::bias::AttentionBiasMut;
 use super::problem::Options;
 use super::{Attention, Others};
+use crate::ops::HalfElement;
 use crate::ops::frame::{Candidate, Choice, Workspace};
-use crate::ops::{HalfElement, Indices};
 use crate::{Error, Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute gradients of an attention, or why it could not.
@@ -81,12 +81,7 @@ pub type AttentionGradientCandidate = Candidate<Compiled>;
 /// ```
 pub struct AttentionGradient<'a> {
     options: Options,
-    offsets: Option<[Indices<'a>; 2]>,
-    sinks: Option<TensorView<'a, f32>>,
-    slopes: Option<TensorView<'a, f32>>,
-    bias: Option<AttentionBias<'a>>,
-    d_bias: Option<AttentionBiasMut<'a>>,
-    d_sinks: Option<TensorViewMut<'a, f32>>,
+    beside: Owned<'a>,
     /// Options that have no gradient, by name.
     refused: Option<&'static str>,
     longest_keys: Option<usize>,
@@ -116,12 +111,7 @@ impl<'a> AttentionGradient<'a> {
         let offsets = query_offsets.zip(key_offsets).map(|(queries, keys)| [queries, keys]);
         AttentionGradient {
             options,
-            offsets,
-            sinks,
-            slopes,
-            bias,
-            d_bias: None,
-            d_sinks: None,
+            beside: Owned { offsets, sinks, slopes, bias, d_bias: None, d_sinks: None },
             refused,
             longest_keys: None,
             deterministic: false,
@@ -134,13 +124,15 @@ impl<'a> AttentionGradient<'a> {
     /// share the bias it is the sum of theirs, in f32, rounded once; queries and keys do not share it. The same bits each time.
     ///
     /// It takes a kernel of its own, which computes P and dP once more.
-    pub fn d_bias(self, d_bias: impl Into<AttentionBiasMut<'a>>) -> Self {
-        AttentionGradient { d_bias: Some(d_bias.into()), ..self }
+    pub fn d_bias(mut self, d_bias: impl Into<AttentionBiasMut<'a>>) -> Self {
+        self.beside.d_bias = Some(d_bias.into());
+        self
     }
     /// Computes the gradient by the [sinks](Attention::sinks) too, f32 \[heads\], of any stride: -exp(sink - log-sum-exp) dO · O of a head's queries in all
     /// sequences, summed in f32. The same bits each time.
-    pub fn d_sinks(self, d_sinks: &'a mut TensorViewMut<'_, f32>) -> Self {
-        AttentionGradient { d_sinks: Some(d_sinks.reborrow()), ..self }
+    pub fn d_sinks(mut self, d_sinks: &'a mut TensorViewMut<'_, f32>) -> Self {
+        self.beside.d_sinks = Some(d_sinks.reborrow());
+        self
     }
     /// No [packed](Attention::packed) sequence has more keys than so many; all keys unless set, for which kernels are launched in vain.
     ///
@@ -190,7 +182,7 @@ impl<'a> AttentionGradient<'a> {
         d_o: &TensorView<'_, T>,
         outputs: [&TensorViewMut<'_, T>; 3],
     ) -> Result<Vec<AttentionGradientCandidate>> {
-        Ok(problem(self, &Tensors::new(inputs, given, d_o, outputs, self.beside()))?.candidates())
+        Ok(problem(self, &Tensors::new(inputs, given, d_o, outputs, self.beside.views()))?.candidates())
     }
 
     /// A plan for tensors of these shapes, strides and alignments, which runs many times: the kernels, and how they are launched. The tensors, offsets
@@ -204,7 +196,7 @@ impl<'a> AttentionGradient<'a> {
         d_o: &TensorView<'_, T>,
         outputs: [&TensorViewMut<'_, T>; 3],
     ) -> Result<AttentionGradientPlan> {
-        AttentionGradientPlan::new(self, &Tensors::new(inputs, given, d_o, outputs, self.beside()))
+        AttentionGradientPlan::new(self, &Tensors::new(inputs, given, d_o, outputs, self.beside.views()))
     }
 
     /// Queues the gradients by Q, K and V, `outputs`, on `stream`: of these three, `inputs`, of the O and the log-sum-exp that they gave, and of the gradient
@@ -221,19 +213,8 @@ impl<'a> AttentionGradient<'a> {
     ) -> Result<()> {
         let outputs = outputs.each_ref().map(|output| &**output);
         let plan = self.plan(inputs, given, d_o, outputs)?;
-        let tensors = Tensors::new(inputs, given, d_o, outputs, self.beside());
+        let tensors = Tensors::new(inputs, given, d_o, outputs, self.beside.views());
         let places = plan.places(stream, &tensors, self.workspace.named())?;
         self.workspace.lend(plan.workspace_len(), stream, |address| plan.launch(stream, &places, address))
-    }
-
-    fn beside(&self) -> Beside<'_> {
-        Beside {
-            offsets: self.offsets.as_ref().map(|[queries, keys]| [queries, keys]),
-            sinks: self.sinks.as_ref(),
-            slopes: self.slopes.as_ref(),
-            bias: self.bias.as_ref(),
-            d_bias: self.d_bias.as_ref(),
-            d_sinks: self.d_sinks.as_ref(),
-        }
     }
 }
