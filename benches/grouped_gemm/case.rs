@@ -2,7 +2,11 @@
 
 use std::fmt;
 
-/// Products of a layer's experts, in bf16: x \[tokens · top, K\] times W \[experts, N, K\] transposed.
+use tilewright_support::Result;
+
+use crate::{common, shapes};
+
+/// Products of a layer's experts, in bf16: x \[tokens · top, K\] times W \[experts, N, K\] transposed, or the gradient by W.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Case {
     pub model: &'static str,
@@ -14,6 +18,8 @@ pub struct Case {
     pub top: usize,
     pub n: usize,
     pub k: usize,
+    /// The gradient by W: that by y \[tokens · top, N\], transposed, times x, over each expert's rows.
+    pub gradient: bool,
 }
 
 /// Experts, experts of a token, hidden and inner columns.
@@ -23,16 +29,36 @@ const MODELS: [(&str, [usize; 4]); 3] = [
     ("Mixtral-8x7B", [8, 2, 4096, 14336]),
 ];
 const TOKENS: [usize; 3] = [8192, 1024, 64];
+/// Of a step of training.
+const TRAINED: [usize; 2] = [8192, 1024];
 
 /// Every case, in the order of the table.
 pub fn all() -> Vec<Case> {
-    let of = |(model, [experts, top, hidden, inner]): (&'static str, [usize; 4])| {
-        let case = move |tokens, product, n, k| Case { model, product, tokens, experts, top, n, k };
-        TOKENS.into_iter().flat_map(move |tokens| {
-            [case(tokens, "up", 2 * inner, hidden), case(tokens, "down", hidden, inner)]
-        })
+    let of = |gradient: bool, tokens: &'static [usize]| {
+        let of = move |(model, [experts, top, hidden, inner]): (&'static str, [usize; 4])| {
+            let case =
+                move |tokens, product, n, k| Case { model, product, tokens, experts, top, n, k, gradient };
+            tokens.iter().flat_map(move |&tokens| {
+                [case(tokens, "up", 2 * inner, hidden), case(tokens, "down", hidden, inner)]
+            })
+        };
+        MODELS.into_iter().flat_map(of)
     };
-    MODELS.into_iter().flat_map(of).collect()
+    of(false, &TOKENS).chain(of(true, &TRAINED)).collect()
+}
+
+/// The cases that these words select; products in no table are named by tokens, experts, experts of a token, N and K: `4096x64x6x1408x2048 gradient`.
+pub fn selected(words: &[String]) -> Result<Vec<Case>> {
+    let unlisted = shapes::unlisted(words, &[]);
+    if unlisted.is_empty() {
+        return common::selected(all(), words);
+    }
+    let of = |&[tokens, experts, top, n, k]: &[usize; 5]| {
+        let case = Case { model: "others", product: "y", tokens, experts, top, n, k, gradient: false };
+        [case, Case { product: "w", gradient: true, ..case }]
+    };
+    let others: Vec<_> = words.iter().filter(|word| !word.contains('x')).cloned().collect();
+    common::selected(unlisted.iter().flat_map(of).collect(), &others)
 }
 
 impl Case {
@@ -60,22 +86,23 @@ impl Case {
         2.0 * self.entries() as f64 * (self.n * self.k) as f64
     }
 
-    /// The least that moves between memory and the SMs: matrices that somebody chose, rows in and out.
+    /// The least that moves between memory and the SMs: matrices that somebody chose, or all where they are written, and rows of both sides.
     pub fn bytes(&self) -> usize {
-        let touched = self.counts().iter().filter(|count| **count > 0).count();
+        let touched = self.counts().iter().filter(|count| **count > 0 || self.gradient).count();
         2 * (touched * self.n * self.k + self.entries() * (self.n + self.k))
     }
 
     /// The words that name it to `grouped_mm.py`, of so many sets of inputs.
     pub fn words(&self, sets: usize) -> String {
         let Case { tokens, experts, top, n, k, .. } = self;
-        format!("{tokens} {experts} {top} {n} {k} {sets}")
+        format!("{tokens} {experts} {top} {n} {k} {} {sets}", usize::from(self.gradient))
     }
 }
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Case { model, product, tokens, experts, top, n, k } = self;
-        write!(f, "{model} {product} {tokens} tokens, {top} of {experts}, {n}x{k}")
+        let Case { model, product, tokens, experts, top, n, k, gradient } = self;
+        let of = if *gradient { " gradient" } else { "" };
+        write!(f, "{model} {product}{of} {tokens} tokens, {top} of {experts}, {n}x{k}")
     }
 }

@@ -1,4 +1,4 @@
-# Products of groups by CUTLASS. Words of a case: TOKENS EXPERTS TOP N K SETS
+# Products of groups by CUTLASS. Words of a case: TOKENS EXPERTS TOP N K GRADIENT SETS
 
 
 def versions():
@@ -16,14 +16,19 @@ def counts(tokens, experts, top):
     return all
 
 
-def prepare(tokens, experts, top, n, k, sets):
-    tokens, experts, top, n, k, sets = map(int, (tokens, experts, top, n, k, sets))
+def prepare(tokens, experts, top, n, k, gradient, sets):
+    tokens, experts, top, n, k, gradient, sets = map(int, (tokens, experts, top, n, k, gradient, sets))
     ends = torch.tensor(counts(tokens, experts, top)).cumsum(0).to(torch.int32).cuda()
     normal = lambda *shape: torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
 
     def products(a, b):
         return torch._grouped_mm(a, b.transpose(1, 2), offs=ends)
 
+    def gradients(dy, x):
+        return torch._grouped_mm(dy.t(), x, offs=ends)
+
+    if gradient:
+        return Peer(gradients, [(normal(tokens * top, n), normal(tokens * top, k)) for _ in range(sets)])
     return Peer(products, [(normal(tokens * top, k), normal(experts, n, k)) for _ in range(sets)])
 
 

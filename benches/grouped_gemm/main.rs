@@ -6,7 +6,8 @@
 //! cargo bench --bench grouped_gemm -- --kernels [WORDS]   every kernel that can compute a case, beside its estimate
 //! ```
 //!
-//! WORDS select cases, by model, product and tokens: `DeepSeek-V3 up 64`. The table takes a CUDA graph over rotating inputs of each variant, all of
+//! WORDS select cases, by model, product and tokens: `DeepSeek-V3 up 64`, `gradient 8192`; products in no table by
+//! tokens, experts, experts of a token, N and K: `4096x64x6x1408x2048`. The table takes a CUDA graph over rotating inputs of each variant, all of
 //! them in one run and in shuffled order, and gives medians. The peer runs in a process of PyTorch's, which takes turns with this one.
 
 mod case;
@@ -18,6 +19,8 @@ mod problem;
 mod python;
 #[path = "../common/rank.rs"]
 mod rank;
+#[path = "../common/shapes.rs"]
+mod shapes;
 mod table;
 #[path = "../common/turns.rs"]
 mod turns;
@@ -37,12 +40,11 @@ fn main() -> ExitCode {
 }
 
 fn run(device: &Device, arguments: &[String]) -> Result<()> {
-    let selected = |words| common::selected(case::all(), words);
     match arguments.split_first() {
-        Some((mode, words)) if mode == "--table" => tabulate(device, &selected(words)?),
-        Some((mode, words)) if mode == "--kernels" => {
-            selected(words)?.iter().try_for_each(|&case| table::kernels(device, &Problem::new(device, case)?))
-        }
+        Some((mode, words)) if mode == "--table" => tabulate(device, &case::selected(words)?),
+        Some((mode, words)) if mode == "--kernels" => case::selected(words)?
+            .iter()
+            .try_for_each(|&case| table::kernels(device, &Problem::new(device, case)?)),
         _ => {
             let measured = measure::all(device)?;
             if measured.is_empty() { Ok(()) } else { tabulate(device, &measured) }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tilewright::ops::{GroupRows, GroupedGemm, GroupedGemmCandidate};
+use tilewright::ops::{GroupRows, GroupedGemm, KGroupedGemm};
 use tilewright::{Device, Result, Stream, Tensor, bf16};
 use tilewright_support::random::normal;
 use tilewright_support::timing::sets;
@@ -38,37 +38,50 @@ fn random(device: &Device, shape: &[usize]) -> Result<Tensor<bf16>> {
 
 impl Problem {
     pub fn new(device: &Device, case: Case) -> Result<Self> {
-        let Case { experts, n, k, .. } = case;
-        let sets = sets(device, case.bytes());
+        let Case { experts, n, k, gradient, .. } = case;
+        let (sets, entries) = (sets(device, case.bytes()), case.entries());
         let mut offsets = vec![0];
         for count in case.counts() {
             offsets.push(offsets[offsets.len() - 1] + count as i32);
         }
+        let (x, w, y): (&[usize], &[usize], &[usize]) =
+            (&[sets, entries, k], &[sets, experts, n, k], &[sets, entries, n]);
+        let [a, b, c] = if gradient { [y, x, w] } else { [x, w, y] };
         Ok(Problem {
             case,
             sets,
-            a: random(device, &[sets, case.entries(), k])?,
-            b: random(device, &[sets, experts, n, k])?,
-            c: RefCell::new(Tensor::uninit(device, &[sets, case.entries(), n])?),
+            a: random(device, a)?,
+            b: random(device, b)?,
+            c: RefCell::new(Tensor::uninit(device, c)?),
             offsets: Tensor::from_slice(device, &offsets, &[offsets.len()])?,
         })
     }
 
-    /// Every kernel for this case, the best by the operator's estimate first.
-    pub fn candidates(&self) -> Result<Vec<GroupedGemmCandidate>> {
-        let (a, b) = (self.a.view().select(0, 0)?, self.b.view().select(0, 0)?.transpose(1, 2)?);
-        let mut c = self.c.borrow_mut();
+    /// Every kernel that can compute this case, with the operator's estimate, the best first.
+    pub fn candidates(&self) -> Result<Vec<(&'static str, Option<u64>)>> {
+        let (a, b, mut c) = (self.a.view().select(0, 0)?, self.b.view().select(0, 0)?, self.c.borrow_mut());
         let (rows, c) = (GroupRows::offsets(self.offsets.view()), c.view_mut().select(0, 0)?);
-        GroupedGemm::new().candidates(&a, &b, &rows, &c)
+        Ok(if self.case.gradient {
+            let all = KGroupedGemm::new().candidates(&a, &b, &rows, &c)?;
+            all.iter().map(|one| (one.name(), one.cycles())).collect()
+        } else {
+            let all = GroupedGemm::new().candidates(&a, &b.transpose(1, 2)?, &rows, &c)?;
+            all.iter().map(|one| (one.name(), one.cycles())).collect()
+        })
     }
 
     /// Queues the products, by the kernel of this name or the operator's choice.
     pub fn launch(&self, stream: &Stream, set: usize, kernel: Option<&str>) -> Result<()> {
-        let (a, b) = (self.a.view().select(0, set)?, self.b.view().select(0, set)?.transpose(1, 2)?);
-        let mut c = self.c.borrow_mut();
+        let (a, b, mut c) =
+            (self.a.view().select(0, set)?, self.b.view().select(0, set)?, self.c.borrow_mut());
         let (rows, mut c) = (GroupRows::offsets(self.offsets.view()), c.view_mut().select(0, set)?);
+        if self.case.gradient {
+            let gemm = KGroupedGemm::new();
+            let gemm = kernel.map_or(gemm, |name| gemm.kernel(name));
+            return gemm.run(stream, &a, &b, &rows, &mut c);
+        }
         let gemm = GroupedGemm::new();
         let gemm = kernel.map_or(gemm, |name| gemm.kernel(name));
-        gemm.run(stream, &a, &b, &rows, &mut c)
+        gemm.run(stream, &a, &b.transpose(1, 2)?, &rows, &mut c)
     }
 }

@@ -45,7 +45,7 @@ impl Row {
 
     /// Measures a case. What PyTorch has no function for has no peer.
     pub fn measure(device: &Device, peer: Option<&Peer>, problem: &Problem) -> Result<Self> {
-        let kernel = problem.candidates()?.first().ok_or("no kernel")?.name();
+        let kernel = problem.candidates()?.first().ok_or("no kernel")?.0;
         let ours = |stream: &Stream, set| problem.launch(stream, set, None);
         let mut variants = vec![Variant::new("tilewright", ours)];
         let words = problem.case.words(problem.sets);
@@ -60,7 +60,7 @@ impl Row {
 
 /// Measures the kernels that can compute a case, and prints them beside their estimates.
 pub fn kernels(device: &Device, problem: &Problem) -> Result<()> {
-    let estimates = problem.candidates()?.iter().map(|c| (c.name(), c.cycles())).collect();
+    let estimates = problem.candidates()?;
     let case = &problem.case;
     rank::kernels(device, case, case.flops(), problem.sets, estimates, |stream, set, name| {
         problem.launch(stream, set, Some(name))

@@ -8,6 +8,7 @@
 //! | [`scaled_gemm()`](scaled_gemm()), [`ScaledGemm`] | C = act(alpha scales A Bᵀ + bias), A and B of e4m3, e5m2, int8 or tf32 |
 //! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16 and bf16 |
 //! | [`grouped_gemm()`](grouped_gemm()), [`GroupedGemm`] | C's rows of group g = A's rows of group g, times B\[g\], f16 and bf16: a product for each expert |
+//! | [`k_grouped_gemm()`](k_grouped_gemm()), [`KGroupedGemm`] | C\[g\] = A's rows of group g, transposed, times B's: the gradient by each expert's matrix |
 //! | [`Moe`] | layers of experts with gated units: router, products and sums, f16 and bf16 |
 //! | [`group_order`], [`group_combine`] | the order that brings rows into groups, and the weighted sums of what groups made of them |
 //! | [`attention()`](attention()), [`Attention`], [`AttentionGradient`] | O = softmax(scale Q Kᵀ + mask) V and its gradients, f16 and bf16; decoding over caches of e4m3 and int8 too |
@@ -153,8 +154,8 @@ pub use gated::{Gated, GatedGradientPlan, GatedPlan, geglu, swiglu};
 pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmPlan, GemmViews, gemm};
 #[cfg(feature = "grouped_gemm")]
 pub use grouped_gemm::{
-    GroupRows, GroupedGemm, GroupedGemmCandidate, GroupedGemmPlan, GroupedGemmViews, group_combine,
-    group_order, grouped_gemm,
+    GroupRows, GroupedGemm, GroupedGemmCandidate, GroupedGemmPlan, GroupedGemmViews, KGroupedGemm,
+    KGroupedGemmCandidate, KGroupedGemmPlan, group_combine, group_order, grouped_gemm, k_grouped_gemm,
 };
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 pub use index::IndexElement;

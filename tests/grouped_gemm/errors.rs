@@ -4,7 +4,7 @@ use tilewright::ops::{GroupRows, GroupedGemm, group_combine, group_order};
 use tilewright::{Device, Error, Result, Stream, Tensor, TensorView, f16};
 use tilewright_support::suite::Outcome;
 
-fn expect(name: &str, was: Result<()>) -> Outcome {
+pub fn expect(name: &str, was: Result<()>) -> Outcome {
     match was {
         Err(Error::Argument { argument, .. }) if argument == name => Ok(()),
         Err(Error::Overlap { written, .. }) if written == name => Ok(()),

@@ -8,6 +8,7 @@ use tilewright_support::suite::Suite;
 mod case;
 mod combine;
 mod errors;
+mod k_grouped;
 #[cfg(all(feature = "pointwise", feature = "reduce", feature = "rows"))]
 mod moe;
 mod numbers;
@@ -32,6 +33,15 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "rows in the order of groups", order::ordered)
         .device(Arch::Sm80, "entries without a group", order::left_out)
         .device(Arch::Sm80, "weighted sums of rows", combine::combined)
+        .device(Arch::Sm80, "products over groups' rows", k_grouped::sizes)
+        .device(Arch::Sm80, "products over groups' rows, added to what is there", k_grouped::added)
+        .device(Arch::Sm80, "products over the rows of one group to 256", k_grouped::groups)
+        .device(Arch::Sm80, "products over groups' rows that lie anywhere", k_grouped::anywhere)
+        .device(Arch::Sm80, "products over no rows, and of no elements", k_grouped::nothing)
+        .device(Arch::Sm80, "NaN in a group's row stays in its product", k_grouped::not_a_number)
+        .device(Arch::Sm80, "a graph replays products over the rows of the moment", k_grouped::replayed)
+        .device(Arch::Sm80, "products over groups' rows, in schedules of other seeds", k_grouped::seeds)
+        .device(Arch::Sm80, "refused products over groups' rows", k_grouped::refused)
         .device(Arch::Sm80, "refused calls leave everything alone", errors::refused)
         .device(Arch::Sm80, "refused orders and sums", errors::refused_orders);
     // Its steps are operators of other features.

@@ -21,9 +21,17 @@ impl Rated for GroupedKernel {
         self.tile
     }
     fn describe(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let GroupedKernel { tile: [m, n, k], stages, .. } = self;
-        write!(f, "tiles of {m} x {n} x {k}, {stages} stages")
+        describe_tile(f, self.tile, self.stages)
     }
+}
+
+/// What tells a kernel from the others.
+pub(super) fn describe_tile(
+    f: &mut std::fmt::Formatter<'_>,
+    [m, n, k]: [u32; 3],
+    stages: u32,
+) -> std::fmt::Result {
+    write!(f, "tiles of {m} x {n} x {k}, {stages} stages")
 }
 
 /// Products of groups, as far as they decide between kernels.
@@ -83,6 +91,17 @@ impl Choice for Selection<'_> {
     }
 }
 
+/// The time of a tile of `m` x `n` and such a depth, see [`estimate`].
+pub(super) fn of_tile(arch: Arch, any_strides: bool, [m, n]: [u64; 2], depth: u64) -> u64 {
+    let slowness = match (arch, any_strides) {
+        (Arch::Sm90a, _) => 1,
+        (_, false) => 2,
+        (_, true) => 16,
+    };
+    let step = (m * n / 28).max((m + n) * STEP * 2 / 53) * slowness;
+    depth.div_ceil(STEP).saturating_mul(step).saturating_add(m * n / 8)
+}
+
 /// The time of all tiles, shared out among the SMs: that of the tensor cores or of what the L2 delivers, or that of matrices from memory, which hide
 /// most of each other.
 ///
@@ -96,14 +115,8 @@ impl Choice for Selection<'_> {
 /// Mixtral's experts, one that took 3 % longer.
 fn estimate(kernel: &Compiled, [groups, rows]: [u64; 2], size: Size, sms: u32) -> Cycles {
     let [m, n, _] = kernel.tile.map(u64::from);
-    let slowness = match (kernel.arch, kernel.any_strides) {
-        (Arch::Sm90a, _) => 1,
-        (_, false) => 2,
-        (_, true) => 16,
-    };
     let (depth, columns) = (size.k as u64, (size.n as u64).div_ceil(n));
-    let step = (m * n / 28).max((m + n) * STEP * 2 / 53) * slowness;
-    let each = depth.div_ceil(STEP).saturating_mul(step).saturating_add(m * n / 8);
+    let each = of_tile(kernel.arch, kernel.any_strides, [m, n], depth);
     let sms = u64::from(sms).max(1);
     // Rows of tiles, in halves.
     let high = (2 * rows / m + 1).max(2);

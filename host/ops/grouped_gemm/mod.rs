@@ -2,6 +2,7 @@
 
 mod choose;
 mod combine;
+mod k_grouped;
 mod order;
 mod plan;
 mod problem;
@@ -12,6 +13,7 @@ mod tests;
 
 use choose::Selection;
 pub use combine::group_combine;
+pub use k_grouped::{KGroupedGemm, KGroupedGemmCandidate, KGroupedGemmPlan, k_grouped_gemm};
 pub use order::group_order;
 pub use plan::{GroupedGemmPlan, GroupedGemmViews};
 use problem::Problem;
@@ -53,7 +55,7 @@ pub fn grouped_gemm<T: HalfElement>(
 /// layouts are those of DeepGEMM: DeepSeek-AI 2025).
 ///
 /// A call allocates nothing and does not wait. The first use of a kernel on a device compiles it in the driver. What is called again and
-/// again is [planned](Self::plan) once.
+/// again is [planned](Self::plan) once. Gradients by the groups' matrices are a [`KGroupedGemm`].
 ///
 /// ```
 /// use tilewright::ops::{GroupRows, grouped_gemm};

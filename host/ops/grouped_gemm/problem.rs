@@ -120,7 +120,7 @@ impl Problem {
 }
 
 /// A matrix as one of a batch.
-fn in_three(tensor: Untyped) -> Result<Untyped> {
+pub(super) fn in_three(tensor: Untyped) -> Result<Untyped> {
     let (&[rows, columns], &[row, column]) = (tensor.layout.shape(), tensor.layout.strides()) else {
         return Ok(tensor);
     };

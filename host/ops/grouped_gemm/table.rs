@@ -14,10 +14,11 @@ use tilewright_grouped_gemm::{
 use super::problem::{Problem, Size};
 use crate::ops::frame::{Table, expect_mapped, of_shape};
 use crate::ops::indices::log2_bytes;
+use crate::tensor::Untyped;
 use crate::{AnyFunction, Arch, Device, Error, Launch, Result, Stream};
 
 /// Lines of a TMA box of B and of C.
-const BOX: u32 = 64;
+pub(super) const BOX: u32 = 64;
 /// The most tiles that are counted.
 const MOST_TILES: u64 = 1 << 31;
 
@@ -45,7 +46,7 @@ pub(super) fn kernels(element: &'static str) -> &'static [Compiled] {
 }
 
 /// The kernel, loaded.
-pub(super) fn function(device: &Device, kernel: &Compiled) -> Result<AnyFunction> {
+pub(super) fn function<D>(device: &Device, kernel: &Listed<D>) -> Result<AnyFunction> {
     device.listed(&KERNELS, kernel)
 }
 
@@ -66,26 +67,42 @@ impl Call {
         let [high, wide, _] = kernel.tile.map(u64::from);
         let (columns, all) = ((n as u64).div_ceil(wide), (rows as u64).div_ceil(high));
         // Where groups follow each other, each one's last tile may be a part of one.
-        let (count, high) = (
-            groups as u64,
-            if problem.apart { all.saturating_mul(groups as u64) } else { all + groups.min(rows) as u64 },
-        );
+        let high =
+            if problem.apart { all.saturating_mul(groups as u64) } else { all + groups.min(rows) as u64 };
         let tiles = high.saturating_mul(columns);
-        if tiles > MOST_TILES || columns * u64::from(PANEL) > MOST_TILES || count > u64::from(u32::MAX >> 1) {
-            let shape = problem.c.layout.shape();
-            return Err(Error::argument("c", of_shape(shape), format!("of at most {MOST_TILES} tiles")));
-        }
-        let groups = Groups {
-            numbers: 0,
-            count: count as u32,
-            rows: rows as u32,
-            columns: columns as u32,
-            by_panel: Division::by(columns as u32 * PANEL),
-            log2_bytes: log2_bytes(&problem.numbers),
-            apart: u32::from(problem.apart),
-        };
+        let groups =
+            groups_of(&problem.numbers, &problem.c, problem.apart, [groups, rows], [tiles, columns])?;
         Ok(Call { groups, tiles: tiles as u32, overlap })
     }
+}
+
+/// Which rows groups have, with numbers that are nowhere yet, and which tiles of C, all together and in a row, if they can be counted.
+pub(super) fn groups_of(
+    numbers: &Untyped,
+    c: &Untyped,
+    apart: bool,
+    [count, rows]: [usize; 2],
+    [tiles, columns]: [u64; 2],
+) -> Result<Groups> {
+    if tiles > MOST_TILES
+        || columns * u64::from(PANEL) > MOST_TILES
+        || count as u64 > u64::from(u32::MAX >> 1)
+    {
+        return Err(Error::argument(
+            "c",
+            of_shape(c.layout.shape()),
+            format!("of at most {MOST_TILES} tiles"),
+        ));
+    }
+    Ok(Groups {
+        numbers: 0,
+        count: count as u32,
+        rows: rows as u32,
+        columns: columns as u32,
+        by_panel: Division::by(columns as u32 * PANEL),
+        log2_bytes: log2_bytes(numbers),
+        apart: u32::from(apart),
+    })
 }
 
 /// Launches a kernel.

@@ -67,6 +67,21 @@ impl Groups {
         (first, self.number(group + 1).saturating_sub(first))
     }
 
+    /// Where the tile `t` of a group lies that has `high` rows of tiles.
+    #[inline(always)]
+    fn place(&self, high: u32, t: u32) -> (u32, u32) {
+        let (panel, t) = self.by_panel.of(t);
+        let above = panel * PANEL;
+        let of = if high - above < PANEL { high - above } else { PANEL };
+        (above + t % of, t / of)
+    }
+
+    /// The tiles of products whose depth is a group's rows: `high` rows of tiles for each group, of which this CTA takes every `grid`-th.
+    #[inline(always)]
+    pub fn products(self, high: u32) -> Products {
+        Products { groups: self, high, next: block_x() }
+    }
+
     /// The tiles of `R` rows that this CTA takes: every `grid`-th of them all, group by group.
     #[inline(always)]
     pub fn tiles<const R: usize>(self) -> GroupTiles<R> {
@@ -90,22 +105,48 @@ impl<const R: usize> Iterator for GroupTiles<R> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<GroupTile> {
-        let Groups { count, columns, by_panel, apart, .. } = self.groups;
+        let Groups { count, columns, apart, .. } = self.groups;
         while self.group < count {
             let (first, rows) = self.groups.range(self.group);
             let high = rows.div_ceil(R as u32);
             let (tiles, t) = (high * columns, self.next - self.before);
             if t < tiles {
                 self.next += grid_x();
-                let (panel, t) = by_panel.of(t);
-                let above = panel * PANEL;
-                let of = if high - above < PANEL { high - above } else { PANEL };
-                let (group, matrix) = (self.group, if apart != 0 { self.group } else { 0 });
-                return Some(GroupTile { group, matrix, first, rows, m: above + t % of, n: t / of });
+                let ((m, n), group) = (self.groups.place(high, t), self.group);
+                let matrix = if apart != 0 { group } else { 0 };
+                return Some(GroupTile { group, matrix, first, rows, m, n });
             }
             self.before += tiles;
             self.group += 1;
         }
         None
+    }
+}
+
+/// The tiles of a CTA where all groups have as many.
+pub struct Products {
+    groups: Groups,
+    /// Rows of tiles of a group.
+    high: u32,
+    /// The number of the next tile, of all groups.
+    next: u32,
+}
+
+impl Iterator for Products {
+    type Item = GroupTile;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<GroupTile> {
+        let Groups { count, columns, apart, .. } = self.groups;
+        let tiles = self.high * columns;
+        let group = self.next / tiles;
+        if group >= count {
+            return None;
+        }
+        let (m, n) = self.groups.place(self.high, self.next - group * tiles);
+        self.next += grid_x();
+        let (first, rows) = self.groups.range(group);
+        let matrix = if apart != 0 { group } else { 0 };
+        Some(GroupTile { group, matrix, first, rows, m, n })
     }
 }

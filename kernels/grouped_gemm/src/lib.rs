@@ -3,6 +3,7 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 mod combination;
+mod depth;
 mod few;
 mod groups;
 mod list;
@@ -10,9 +11,12 @@ mod order;
 mod product;
 
 pub use combination::{COMBINE_THREADS, CombineArgs, Places, combine};
+pub use depth::{KGroupedGemmArgs, k_grouped_gemm};
 pub use few::{GroupedGemmFewArgs, grouped_gemm_few};
 pub use groups::{GroupTile, Groups, PANEL};
-pub use list::{COMBINE, CombineKernel, GROUPED, GroupedKernel, ORDER, OrderKernel, RowsOf};
+pub use list::{
+    COMBINE, CombineKernel, GROUPED, GroupedKernel, K_GROUPED, KGroupedKernel, ORDER, OrderKernel, RowsOf,
+};
 pub use order::{Entries, ORDER_THREADS, OrderGroupsArgs, order_groups};
 pub use product::{GroupedGemmArgs, grouped_gemm};
 

@@ -7,7 +7,8 @@ use tilewright_device::tile::{
 };
 use tilewright_device::{bf16, f16, kernels};
 
-use crate::{combine, grouped_gemm, grouped_gemm_few, order_groups};
+use crate::depth::Sum;
+use crate::{combine, grouped_gemm, grouped_gemm_few, k_grouped_gemm, order_groups};
 
 /// Which rows a kernel is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +75,37 @@ where
     };
 }
 
+/// What the host chooses a kernel by of products whose depth is a group's rows.
+#[derive(Clone, Copy, Debug)]
+pub struct KGroupedKernel {
+    /// The element type of A and B.
+    pub element: &'static str,
+    /// C's.
+    pub output: &'static str,
+    /// Columns of A and of B, and depth of a tile.
+    pub tile: [u32; 3],
+    /// Stages of the pipeline.
+    pub stages: u32,
+    /// True when it reads any strides, element by element.
+    pub any_strides: bool,
+}
+
+#[rustfmt::skip]
+impl<P: Reads, Y, T: Element, U: Sum, const BM: usize, const BN: usize, const BK: usize, const STAGES: usize> Described
+    for k_grouped_gemm<P, Y, T, U, BM, BN, BK, STAGES>
+where
+    Y: Gemm<T, BM, BN, BK, D: OutputLayout<BM, BN>>,
+{
+    type Description = KGroupedKernel;
+    const DESCRIPTION: KGroupedKernel = KGroupedKernel {
+        element: T::NAME,
+        output: U::NAME,
+        tile: [BM as u32, BN as u32, BK as u32],
+        stages: STAGES as u32,
+        any_strides: P::ANY_STRIDES,
+    };
+}
+
 /// What the host launches a kernel by that puts rows together.
 #[derive(Clone, Copy, Debug)]
 pub struct CombineKernel {
@@ -119,6 +151,23 @@ kernels! {
     for T in [f16, bf16] {
         sm_80: [grouped_gemm_sm_80_ T _any_64x64x32s3]:
             grouped_gemm<Multistage<4, Elements>, warp::Square<2, 2>, T, ColMajor, 64, 64, 32, 3>;
+    }
+}
+
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of products whose depth is a group's rows.
+    pub static K_GROUPED: KGroupedKernel;
+
+    for (T, U) in [(f16, f16), (f16, f32), (bf16, bf16), (bf16, f32)] {
+        for (N, STAGES) in [(256, 4), (128, 6)] {
+            sm_90: [k_grouped_gemm_sm_90_ T _ U _128x N x64s STAGES]:
+                k_grouped_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, 128, N, 64, STAGES>;
+        }
+        sm_80: [k_grouped_gemm_sm_80_ T _ U _128x128x32s4]:
+            k_grouped_gemm<Multistage<4, Vectors>, warp::Square<2, 2>, T, U, 128, 128, 32, 4>;
+        sm_80: [k_grouped_gemm_sm_80_ T _ U _any_64x64x32s3]:
+            k_grouped_gemm<Multistage<4, Elements>, warp::Square<2, 2>, T, U, 64, 64, 32, 3>;
     }
 }
 

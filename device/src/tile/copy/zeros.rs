@@ -3,11 +3,12 @@
 use crate::arch::declare::refuse;
 use crate::arch::special::thread_x;
 use crate::arch::{shared, sync};
-use crate::layout::{Element, Major, SharedLayout};
+use crate::kernel::Arch;
+use crate::layout::{Element, Major, RowMajor, SharedLayout};
 use crate::tile::copy::load::PIECE;
 use crate::tile::cta::Cta;
-use crate::tile::cta::collective::Collective;
-use crate::tile::memory::shared::{Ring, Shared, Stages};
+use crate::tile::cta::collective::{Collective, meet};
+use crate::tile::memory::shared::{Full, Ring, Shared, Stages};
 
 /// Makes zeros of the lines from `first` on of the tile at `address`.
 ///
@@ -29,6 +30,51 @@ where
         // SAFETY: the caller's.
         unsafe { shared::store_u32x4(address + at, [0; 4]) };
         piece += P::CONSUMERS;
+    }
+}
+
+/// Makes zeros of the rows from `first` on of a full stage's tile; behind it gemms may read them.
+///
+/// All threads that compute call it alike; no gemm in flight reads the stage.
+#[inline(always)]
+pub(in crate::tile) fn clear<P, T, L, const R: usize, const C: usize, const N: usize>(
+    stage: Full<'_, N>,
+    ring: &Ring<Shared<T, R, C, L>, N>,
+    first: u32,
+) where
+    P: Collective,
+    T: Element,
+    L: SharedLayout,
+{
+    if thread_x() >= P::CONSUMERS || first >= R as u32 {
+        return;
+    }
+    // SAFETY: the stage is full and nobody else's; all meet behind the writes, which the fence makes visible to gemms.
+    unsafe {
+        zero_from::<P, T, L, RowMajor, R, C>(ring.at(stage).address, first);
+        if matches!(P::ARCH, Arch::Sm90a) {
+            sync::fence_proxy_async_shared();
+        }
+        meet::<P>();
+    }
+}
+
+impl<P: Collective> Cta<P> {
+    /// Zeros in a full stage's tile of `ring`, in its rows from `first` on, for what [`Pipeline::run`](crate::tile::Pipeline::run) computes of it: what TMA copies of
+    /// a tile [of some rows](crate::tile::GlobalTile::of_rows) are those behind them too.
+    ///
+    /// All threads that compute call it alike; no gemm that has been issued reads the stage.
+    #[inline(always)]
+    pub fn clear_from<T, L, const R: usize, const C: usize, const N: usize>(
+        &self,
+        stage: Full<'_, N>,
+        ring: &Ring<Shared<T, R, C, L>, N>,
+        first: u32,
+    ) where
+        T: Element,
+        L: SharedLayout,
+    {
+        clear::<P, T, L, R, C, N>(stage, ring, first);
     }
 }
 

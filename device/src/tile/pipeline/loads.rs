@@ -8,10 +8,10 @@ use crate::arch::special::thread_x;
 use crate::arch::warp::uniform;
 use crate::arch::{mbarrier, sync, wgmma};
 use crate::kernel::Arch;
-use crate::layout::{Element, FragmentLayout, RowMajor, SharedLayout, Sum};
-use crate::tile::copy::zeros::zero_from;
+use crate::layout::{Element, FragmentLayout, SharedLayout, Sum};
+use crate::tile::copy::zeros::clear;
 use crate::tile::cta::barriers::WARPGROUP;
-use crate::tile::cta::collective::{expect_policy, meet};
+use crate::tile::cta::collective::expect_policy;
 use crate::tile::fragment::held::Held;
 use crate::tile::fragment::{Fragment, Rows};
 use crate::tile::memory::part::Part;
@@ -109,18 +109,7 @@ where
         ring: &Ring<Shared<T, R, C, S>, N>,
         first: u32,
     ) {
-        if thread_x() >= P::CONSUMERS || first >= R as u32 {
-            return;
-        }
-        let base = ring.at(turn.full()).address;
-        // SAFETY: the stage is full and nobody else's; all meet behind the writes, which the fence makes visible to gemms.
-        unsafe {
-            zero_from::<P, T, S, RowMajor, R, C>(base, first);
-            if matches!(P::ARCH, Arch::Sm90a) {
-                sync::fence_proxy_async_shared();
-            }
-            meet::<P>();
-        }
+        clear::<P, T, S, R, C, N>(turn.full(), ring, first);
     }
 
     /// The same for the stage that is taken next, for which it waits.
