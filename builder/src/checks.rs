@@ -61,7 +61,14 @@ pub(crate) fn code(declared: &Declared, findings: &Findings) -> Vec<Fault> {
              `Element::to_f32(x)` and `arch::cvt`"
         ))
     }));
-    let Findings { local_bytes, local_accesses, .. } = findings;
+    let Findings { local_bytes, local_accesses, shares_registers, panics, .. } = findings;
+    if *shares_registers && !panics.is_empty() {
+        faults.push(Slow(format!(
+            "it may call a function that panics, for {}: in a kernel with a call ptxas leaves the registers of its warps as they are at the launch, \
+             whatever those who compute ask for",
+            panics.join(", ")
+        )));
+    }
     if !declared.local && (*local_bytes > 0 || *local_accesses > 0) {
         faults.push(Slow(format!(
             "it keeps {local_bytes} bytes in local memory ({local_accesses} accesses). An array is indexed by a value \
@@ -130,6 +137,16 @@ mod tests {
             matches!(faults.as_slice(), [Slow(message)] if message.contains("48 bytes in local memory (3 acc"))
         );
         assert_eq!(code(&Declared { local: true, ..KERNEL }, &findings), []);
+    }
+
+    #[test]
+    fn panics_cost_registers() {
+        let findings = Findings { panics: vec!["a panic"], ..Findings::default() };
+        assert_eq!(code(&KERNEL, &findings), []);
+        let findings = Findings { shares_registers: true, ..findings };
+        assert!(
+            matches!(code(&KERNEL, &findings).as_slice(), [Slow(message)] if message.contains("for a panic:"))
+        );
     }
 
     #[test]

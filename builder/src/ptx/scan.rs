@@ -28,18 +28,33 @@ pub(crate) struct Findings {
     pub local_bytes: u64,
     /// Loads and stores in local memory.
     pub local_accesses: usize,
+    /// Whether warps ask for more registers than the others.
+    pub shares_registers: bool,
+    /// What may panic, by a call.
+    pub panics: Vec<&'static str>,
 }
 
 impl Findings {
     /// Adds those of a function that the entry uses.
     pub fn add(&mut self, of: Findings) {
-        let Findings { refusals, shared_bytes, shared_unknown, software, local_bytes, local_accesses } = of;
+        let Findings {
+            refusals,
+            shared_bytes,
+            shared_unknown,
+            software,
+            local_bytes,
+            local_accesses,
+            shares_registers,
+            panics,
+        } = of;
         self.refusals.extend(refusals);
         self.shared_bytes = self.shared_bytes.max(shared_bytes);
         self.shared_unknown |= shared_unknown;
         self.software.extend(software);
         self.local_bytes += local_bytes;
         self.local_accesses += local_accesses;
+        self.shares_registers |= shares_registers;
+        self.panics.extend(panics);
     }
 }
 
@@ -67,10 +82,28 @@ pub(crate) fn scan(text: &str) -> (Role, Findings) {
             findings.local_bytes += bytes_of(variable);
         } else if !line.starts_with("//") && (line.contains("ld.local") || line.contains("st.local")) {
             findings.local_accesses += 1;
+        } else if line.starts_with("setmaxnreg.inc") {
+            findings.shares_registers = true;
+        } else if let Some(panic) = panic(line)
+            && !findings.panics.contains(&panic)
+        {
+            findings.panics.push(panic);
         }
     }
     findings.software = software(text);
     (role, findings)
+}
+
+/// What a line calls a function of `core::panicking` for.
+fn panic(line: &str) -> Option<&'static str> {
+    let called = line.strip_prefix("call")?;
+    let (_, path) = called.split_once("4core9panicking")?;
+    let causes = [
+        ("by_zero", "a division by a number that may be 0 (`x / y.max(1)`)"),
+        ("overflow", "a division that may overflow"),
+        ("bounds_check", "an index that may be out of bounds"),
+    ];
+    Some(causes.into_iter().find(|(name, _)| path.contains(name)).map_or("a panic", |(_, cause)| cause))
 }
 
 /// The bits of an infinite f32, as a last operand.
@@ -165,6 +198,16 @@ mod tests {
         }
         let later = "mov.b32 %r1, 16;\n// tilewright.shared %r1\nmov.b32 %r1, %r5;";
         assert_eq!(scan(later).1.shared_bytes, 16);
+    }
+
+    #[test]
+    fn panics_are_named() {
+        let text = "\tsetmaxnreg.inc.sync.aligned.u32 232;\n\tcall.uni _RNvNtNtCsgJ_4core9panicking11panic_const23panic_const_rem_by_zero, ();\n\
+                    \tcall.uni _RNvNtCsgJ_4core9panicking9panic_fmt, ();\n\tcall.uni (retval0), vprintf, (param0, param1);";
+        let findings = scan(text).1;
+        assert!(findings.shares_registers);
+        assert_eq!(findings.panics, ["a division by a number that may be 0 (`x / y.max(1)`)", "a panic"]);
+        assert!(!scan("setmaxnreg.dec.sync.aligned.u32 40;").1.shares_registers);
     }
 
     #[test]

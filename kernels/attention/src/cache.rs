@@ -40,7 +40,7 @@ impl Cache {
         if self.lengths != 0 {
             let at = self.lengths + ((sequence as u64) << self.log2_bytes);
             // SAFETY: the host passes as many lengths as there are sequences.
-            count = (unsafe { global::ld_global_u32(at as *const u32) } as i32).clamp(0, self.capacity);
+            count = (unsafe { global::ld_global_u32(at as *const u32) } as i32).min(self.capacity).max(0);
         }
         let own = count - self.queries;
         Keys { count, low: own.saturating_sub(self.left), high: own.saturating_add(self.right), own }

@@ -66,7 +66,7 @@ impl Blocks {
     #[inline(always)]
     pub fn part(&self, part: u32, parts: u32) -> Self {
         let count = self.end - self.begin;
-        let at = |part: u32| self.begin + (count as u64 * part as u64 / parts as u64) as u32;
+        let at = |part: u32| self.begin + (count as u64 * part as u64 / parts.max(1) as u64) as u32;
         Blocks { begin: at(part), end: at(part + 1), ..*self }
     }
     /// `step(state, block, masked)` for all blocks but the last, descending; `masked` where not every query sees every key.

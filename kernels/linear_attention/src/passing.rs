@@ -29,15 +29,15 @@ pub fn pass_states(
     let (mut states, mut behind) = (states, behind);
     let [all, _, columns, width] = states.shape();
     let at = block_x() * PASSED + thread_x();
-    let (row, col, head, sequence) = (at / width, at % width, block_y(), block_z());
+    let (row, col, head, sequence) = (at / width.max(1), at % width.max(1), block_y(), block_z());
     if row >= columns {
         return;
     }
     let channel = col.min(left.cols() - 1);
     let mut state = before.tile([sequence, head, 0, 0]).element::<1, 1>(row, col);
-    let mut turn = 0;
-    while turn < all / sequences {
-        let segment = if reversed != 0 { all / sequences - 1 - turn } else { turn } * sequences + sequence;
+    let (mut turn, turns) = (0, all / sequences.max(1));
+    while turn < turns {
+        let segment = if reversed != 0 { turns - 1 - turn } else { turn } * sequences + sequence;
         let own = states.read([segment, head, 0, 0]).element::<1, 1>(row, col);
         let by = left.tile([segment, head, 0]).element::<1, 1>(0, channel);
         states.tile([segment, head, 0, 0]).put::<1, 1>(row, col, state);

@@ -2,6 +2,7 @@
 
 use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::global;
+use tilewright_device::arch::special::trap;
 use tilewright_device::tile::{block_x, block_y, block_z};
 
 use crate::policy::CHUNK;
@@ -66,6 +67,9 @@ impl Work {
     /// The part of this CTA.
     #[inline(always)]
     pub fn part(&self) -> Part {
+        if self.blocks == 0 {
+            trap();
+        }
         let (segment, block, head, sequence) =
             (block_x() / self.blocks, block_x() % self.blocks, block_y(), block_z());
         let (first, rows) = self.sequence(sequence);

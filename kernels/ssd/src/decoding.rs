@@ -41,7 +41,7 @@ pub fn state_step<P: Program, T: Element, U: Element, S: Element>(
     most: f32,
 ) {
     let (row, head, number) = (block_x(), block_y(), block_z());
-    let (place, group) = ([number, head, row, 0], head / heads_per_group);
+    let (place, group) = ([number, head, row, 0], head / heads_per_group.max(1));
     let of_head = |of: Global<f32, 2, RowMajor, 0>| of.tile([head, 0]).element::<1, 1>(0, 0);
     let dt = dt.tile([number, head, 0]).element::<1, 1>(0, 0).to_f32() + of_head(bias);
     let dt = step_of_time(dt, softplus_first != 0, least, most);

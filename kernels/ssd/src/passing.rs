@@ -26,9 +26,9 @@ pub fn state_passing<P: Collective>(
     sequences: Sequences,
     chunks: Chunks,
 ) {
-    let tiles = states.rows().div_ceil(ROWS as u32);
+    let tiles = states.rows().div_ceil(ROWS as u32).max(1);
     let (row, col, head, number) = (block_x() % tiles, block_x() / tiles, block_y(), block_z());
-    let count = sequences.get(number).rows.div_ceil(BLOCK * chunks.blocks);
+    let count = sequences.get(number).rows.div_ceil((BLOCK * chunks.blocks).max(1));
     let mut h = State::load(initial.tile([number, head, row, col]));
     let mut chunk = 0;
     while chunk + 1 < count {

@@ -97,7 +97,8 @@ impl Chunks {
     /// This CTA's. A sequence without tokens has one chunk without blocks.
     #[inline(always)]
     pub(crate) fn own(&self, sequences: &Sequences) -> Chunk {
-        let (head, index, number) = (block_x() / self.parts, block_y(), block_z());
+        let (parts, index, number) = (self.parts.max(1), block_y(), block_z());
+        let head = block_x() / parts;
         let sequence = sequences.get(number);
         let all = sequence.rows.div_ceil(BLOCK);
         let first = index * self.blocks;
@@ -106,8 +107,8 @@ impl Chunks {
             sequence,
             number,
             head,
-            group: head / self.heads_per_group,
-            part: block_x() % self.parts,
+            group: head / self.heads_per_group.max(1),
+            part: block_x() % parts,
             index,
             first,
             blocks,

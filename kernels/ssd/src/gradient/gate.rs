@@ -33,7 +33,7 @@ pub fn gate_gradient<P: Program, T: Element>(
     sequences: Sequences,
 ) {
     let Sequence { matrix, first, rows, .. } = sequences.get(block_z());
-    let tiles = z.cols().div_ceil(TILE[1] as u32);
+    let tiles = z.cols().div_ceil(TILE[1] as u32).max(1);
     let place = [matrix, block_y(), block_x() / tiles, block_x() % tiles];
     let z = Tile::<T>::load(z.tile(place).of_rows(first, rows)).to_f32();
     let dy = Tile::<T>::load(dy.tile(place).of_rows(first, rows)).to_f32();

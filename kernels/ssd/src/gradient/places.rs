@@ -49,16 +49,18 @@ impl Items {
     /// This CTA's group and split, and its first item and the end of them: an item is a tile of a head's columns.
     #[inline(always)]
     pub(crate) fn own(&self) -> (u32, u32, core::ops::Range<u32>) {
-        let (group, split) = (block_x() / self.splits, block_x() % self.splits);
+        let splits = self.splits.max(1);
+        let (group, split) = (block_x() / splits, block_x() % splits);
         let all = self.heads_per_group * self.parts;
-        let each = all.div_ceil(self.splits);
+        let each = all.div_ceil(splits);
         (group, split, (split * each).min(all)..((split + 1) * each).min(all))
     }
 
     /// The head and the tile of its columns.
     #[inline(always)]
     pub(crate) fn item(&self, group: u32, item: u32) -> (u32, u32) {
-        (group * self.heads_per_group + item / self.parts, item % self.parts)
+        let parts = self.parts.max(1);
+        (group * self.heads_per_group + item / parts, item % parts)
     }
 
     /// The tile of states of a block.

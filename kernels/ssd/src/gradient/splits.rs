@@ -21,7 +21,7 @@ pub fn split_sums<P: Program, T: Element>(
     sequences: Sequences,
 ) {
     let Sequence { matrix, first, rows, .. } = sequences.get(block_z());
-    let tiles = x.cols().div_ceil(TILE[1] as u32);
+    let tiles = x.cols().div_ceil(TILE[1] as u32).max(1);
     let (group, row, col) = (block_y(), block_x() / tiles, block_x() % tiles);
     let (mut sum, mut split) = (Tile::<f32>::zero(), 0);
     while split < x.shape()[0] {

@@ -144,7 +144,10 @@ where
     {
         // A thread's elements of narrow tiles are few.
         let wide = N / WN > ROWS as usize;
-        if wide && T::BYTES == 2 && columns::staging_bytes(WM * WN, M / WM, N / WN) <= Self::STAGING_BYTES {
+        if wide
+            && T::BYTES == 2
+            && const { columns::staging_bytes(WM * WN, M / WM, N / WN) <= Self::STAGING_BYTES }
+        {
             // SAFETY: passed on.
             unsafe {
                 let pair = |block: usize, i: usize| pair_of(&block_of(regs, block), i);
