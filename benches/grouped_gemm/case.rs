@@ -6,7 +6,7 @@ use tilewright_support::Result;
 
 use crate::{common, shapes};
 
-/// Products of a layer's experts, in bf16: x \[tokens · top, K\] times W \[experts, N, K\] transposed, or the gradient by W.
+/// Products of a layer's experts: x \[tokens · top, K\] times W \[experts, N, K\] transposed, or the gradient by W.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Case {
     pub model: &'static str,
@@ -18,8 +18,18 @@ pub struct Case {
     pub top: usize,
     pub n: usize,
     pub k: usize,
+    pub of: Of,
+}
+
+/// What is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// y, in bf16.
+    Products,
     /// The gradient by W: that by y \[tokens · top, N\], transposed, times x, over each expert's rows.
-    pub gradient: bool,
+    Gradient,
+    /// y, of e4m3 with scales of blocks.
+    Blocks,
 }
 
 /// Experts, experts of a token, hidden and inner columns.
@@ -34,17 +44,17 @@ const TRAINED: [usize; 2] = [8192, 1024];
 
 /// Every case, in the order of the table.
 pub fn all() -> Vec<Case> {
-    let of = |gradient: bool, tokens: &'static [usize]| {
-        let of = move |(model, [experts, top, hidden, inner]): (&'static str, [usize; 4])| {
-            let case =
-                move |tokens, product, n, k| Case { model, product, tokens, experts, top, n, k, gradient };
+    let all = |of: Of, tokens: &'static [usize]| {
+        let each = move |(model, [experts, top, hidden, inner]): (&'static str, [usize; 4])| {
+            let case = move |tokens, product, n, k| Case { model, product, tokens, experts, top, n, k, of };
             tokens.iter().flat_map(move |&tokens| {
                 [case(tokens, "up", 2 * inner, hidden), case(tokens, "down", hidden, inner)]
             })
         };
-        MODELS.into_iter().flat_map(of)
+        MODELS.into_iter().flat_map(each)
     };
-    of(false, &TOKENS).chain(of(true, &TRAINED)).collect()
+    let [products, blocks] = [Of::Products, Of::Blocks].map(|of| all(of, &TOKENS));
+    products.chain(all(Of::Gradient, &TRAINED)).chain(blocks).collect()
 }
 
 /// The cases that these words select; products in no table are named by tokens, experts, experts of a token, N and K: `4096x64x6x1408x2048 gradient`.
@@ -54,8 +64,16 @@ pub fn selected(words: &[String]) -> Result<Vec<Case>> {
         return common::selected(all(), words);
     }
     let of = |&[tokens, experts, top, n, k]: &[usize; 5]| {
-        let case = Case { model: "others", product: "y", tokens, experts, top, n, k, gradient: false };
-        [case, Case { product: "w", gradient: true, ..case }]
+        [Of::Products, Of::Gradient, Of::Blocks].map(|of| Case {
+            model: "others",
+            product: "y",
+            tokens,
+            experts,
+            top,
+            n,
+            k,
+            of,
+        })
     };
     let others: Vec<_> = words.iter().filter(|word| !word.contains('x')).cloned().collect();
     common::selected(unlisted.iter().flat_map(of).collect(), &others)
@@ -88,21 +106,26 @@ impl Case {
 
     /// The least that moves between memory and the SMs: matrices that somebody chose, or all where they are written, and rows of both sides.
     pub fn bytes(&self) -> usize {
-        let touched = self.counts().iter().filter(|count| **count > 0 || self.gradient).count();
-        2 * (touched * self.n * self.k + self.entries() * (self.n + self.k))
+        let touched = self.counts().iter().filter(|count| **count > 0 || self.of == Of::Gradient).count();
+        let width = if self.of == Of::Blocks { 1 } else { 2 };
+        width * (touched * self.n * self.k + self.entries() * self.k) + 2 * self.entries() * self.n
     }
 
     /// The words that name it to `grouped_mm.py`, of so many sets of inputs.
     pub fn words(&self, sets: usize) -> String {
-        let Case { tokens, experts, top, n, k, .. } = self;
-        format!("{tokens} {experts} {top} {n} {k} {} {sets}", usize::from(self.gradient))
+        let Case { tokens, experts, top, n, k, of, .. } = self;
+        format!("{tokens} {experts} {top} {n} {k} {of:?} {sets}")
     }
 }
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Case { model, product, tokens, experts, top, n, k, gradient } = self;
-        let of = if *gradient { " gradient" } else { "" };
+        let Case { model, product, tokens, experts, top, n, k, of } = self;
+        let of = match of {
+            Of::Products => "",
+            Of::Gradient => " gradient",
+            Of::Blocks => " e4m3",
+        };
         write!(f, "{model} {product}{of} {tokens} tokens, {top} of {experts}, {n}x{k}")
     }
 }

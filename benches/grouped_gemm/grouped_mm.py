@@ -1,4 +1,5 @@
-# Products of groups by CUTLASS. Words of a case: TOKENS EXPERTS TOP N K GRADIENT SETS
+# Products of groups by CUTLASS. Words of a case: TOKENS EXPERTS TOP N K Products|Gradient|Blocks SETS. Of e4m3
+# PyTorch has scales of rows and not of blocks.
 
 
 def versions():
@@ -16,10 +17,13 @@ def counts(tokens, experts, top):
     return all
 
 
-def prepare(tokens, experts, top, n, k, gradient, sets):
-    tokens, experts, top, n, k, gradient, sets = map(int, (tokens, experts, top, n, k, gradient, sets))
+def prepare(tokens, experts, top, n, k, of, sets):
+    tokens, experts, top, n, k, sets = map(int, (tokens, experts, top, n, k, sets))
     ends = torch.tensor(counts(tokens, experts, top)).cumsum(0).to(torch.int32).cuda()
     normal = lambda *shape: torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
+    bytes = lambda *shape: normal(*shape).to(torch.float8_e4m3fn)
+    scales = lambda *shape: torch.ones(*shape, device="cuda", dtype=torch.float32)
+    rows = tokens * top
 
     def products(a, b):
         return torch._grouped_mm(a, b.transpose(1, 2), offs=ends)
@@ -27,9 +31,14 @@ def prepare(tokens, experts, top, n, k, gradient, sets):
     def gradients(dy, x):
         return torch._grouped_mm(dy.t(), x, offs=ends)
 
-    if gradient:
-        return Peer(gradients, [(normal(tokens * top, n), normal(tokens * top, k)) for _ in range(sets)])
-    return Peer(products, [(normal(tokens * top, k), normal(experts, n, k)) for _ in range(sets)])
+    def scaled(a, b, of_a, of_b):
+        return torch._scaled_grouped_mm(a, b.transpose(1, 2), of_a, of_b, offs=ends, out_dtype=torch.bfloat16)
+
+    if of == "Blocks":
+        return Peer(scaled, [(bytes(rows, k), bytes(experts, n, k), scales(rows), scales(experts, n)) for _ in range(sets)])
+    if of == "Gradient":
+        return Peer(gradients, [(normal(rows, n), normal(rows, k)) for _ in range(sets)])
+    return Peer(products, [(normal(rows, k), normal(experts, n, k)) for _ in range(sets)])
 
 
 serve(versions, prepare)

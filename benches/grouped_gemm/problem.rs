@@ -2,28 +2,34 @@
 
 use std::cell::RefCell;
 
-use tilewright::ops::{GroupRows, GroupedGemm, KGroupedGemm};
-use tilewright::{Device, Result, Stream, Tensor, bf16};
+use tilewright::ops::{BlockScaled, GroupRows, GroupedGemm, GroupedScaledGemm, KGroupedGemm};
+use tilewright::{Device, Element, F8E4M3, Result, Stream, Tensor, TensorView, TensorViewMut, bf16};
 use tilewright_support::random::normal;
 use tilewright_support::timing::sets;
 
-use crate::case::Case;
+use crate::case::{Case, Of};
 
 /// A case that can be computed on a device, on one of several sets of inputs.
 pub struct Problem {
     pub case: Case,
     /// It takes all of them to find none in the cache when it is used again.
     pub sets: usize,
-    a: Tensor<bf16>,
-    b: Tensor<bf16>,
+    inputs: Inputs,
     c: RefCell<Tensor<bf16>>,
     offsets: Tensor<i32>,
 }
 
+/// The left and the right matrices.
+enum Inputs {
+    Halves([Tensor<bf16>; 2]),
+    /// With their scales.
+    Blocks([(Tensor<F8E4M3>, Tensor<f32>); 2]),
+}
+
 /// Random data that repeats: an odd period keeps matrices from being equal.
-fn random(device: &Device, shape: &[usize]) -> Result<Tensor<bf16>> {
+fn random<T: Element>(device: &Device, shape: &[usize], some: impl Fn(usize) -> Vec<T>) -> Result<Tensor<T>> {
     let len = shape.iter().product::<usize>();
-    let period = normal::<bf16>(1, len.min((1 << 24) - 77));
+    let period = some(len.min((1 << 24) - 77));
     let period = Tensor::from_slice(device, &period, &[period.len()])?;
     let mut all = Tensor::uninit(device, &[len])?;
     let stream = device.default_stream();
@@ -36,9 +42,24 @@ fn random(device: &Device, shape: &[usize]) -> Result<Tensor<bf16>> {
     all.reshape(shape)
 }
 
+/// Codes of normal numbers, with scales of blocks of `rows` x 128.
+fn blocks(device: &Device, shape: &[usize], rows: usize) -> Result<(Tensor<F8E4M3>, Tensor<f32>)> {
+    let codes = |len| normal::<f32>(1, len).into_iter().map(F8E4M3::from_f32).collect();
+    let mut scales = shape.to_vec();
+    let last = shape.len() - 1;
+    (scales[last - 1], scales[last]) = (shape[last - 1].div_ceil(rows), shape[last].div_ceil(128));
+    let factors = |len| normal::<f32>(2, len).into_iter().map(f32::exp2).collect();
+    Ok((random(device, shape, codes)?, random(device, &scales, factors)?))
+}
+
+/// A set's.
+fn of_set((codes, scales): &(Tensor<F8E4M3>, Tensor<f32>), set: usize) -> Result<BlockScaled<'_>> {
+    Ok(BlockScaled { codes: codes.view().select(0, set)?, scales: scales.view().select(0, set)? })
+}
+
 impl Problem {
     pub fn new(device: &Device, case: Case) -> Result<Self> {
-        let Case { experts, n, k, gradient, .. } = case;
+        let Case { experts, n, k, of, .. } = case;
         let (sets, entries) = (sets(device, case.bytes()), case.entries());
         let mut offsets = vec![0];
         for count in case.counts() {
@@ -46,42 +67,75 @@ impl Problem {
         }
         let (x, w, y): (&[usize], &[usize], &[usize]) =
             (&[sets, entries, k], &[sets, experts, n, k], &[sets, entries, n]);
-        let [a, b, c] = if gradient { [y, x, w] } else { [x, w, y] };
-        Ok(Problem {
-            case,
-            sets,
-            a: random(device, a)?,
-            b: random(device, b)?,
-            c: RefCell::new(Tensor::uninit(device, c)?),
-            offsets: Tensor::from_slice(device, &offsets, &[offsets.len()])?,
-        })
+        let halves = |shape| random(device, shape, |len| normal::<bf16>(1, len));
+        let (inputs, c) = match of {
+            Of::Products => (Inputs::Halves([halves(x)?, halves(w)?]), y),
+            Of::Gradient => (Inputs::Halves([halves(y)?, halves(x)?]), w),
+            Of::Blocks => (Inputs::Blocks([blocks(device, x, 1)?, blocks(device, w, 128)?]), y),
+        };
+        let offsets = Tensor::from_slice(device, &offsets, &[offsets.len()])?;
+        Ok(Problem { case, sets, inputs, c: RefCell::new(Tensor::uninit(device, c)?), offsets })
+    }
+
+    /// `use_it` of a set's operands, by what computes them.
+    fn with<R>(
+        &self,
+        set: usize,
+        halves: impl FnOnce([TensorView<'_, bf16>; 2], &GroupRows<'_>, TensorViewMut<'_, bf16>) -> Result<R>,
+        blocks: impl FnOnce([BlockScaled<'_>; 2], &GroupRows<'_>, TensorViewMut<'_, bf16>) -> Result<R>,
+    ) -> Result<R> {
+        let mut c = self.c.borrow_mut();
+        let (rows, c) = (GroupRows::offsets(self.offsets.view()), c.view_mut().select(0, set)?);
+        match &self.inputs {
+            Inputs::Halves([a, b]) => halves([a.view().select(0, set)?, b.view().select(0, set)?], &rows, c),
+            Inputs::Blocks([a, b]) => {
+                let [a, b] = [of_set(a, set)?, of_set(b, set)?];
+                blocks([a, b], &rows, c)
+            }
+        }
     }
 
     /// Every kernel that can compute this case, with the operator's estimate, the best first.
     pub fn candidates(&self) -> Result<Vec<(&'static str, Option<u64>)>> {
-        let (a, b, mut c) = (self.a.view().select(0, 0)?, self.b.view().select(0, 0)?, self.c.borrow_mut());
-        let (rows, c) = (GroupRows::offsets(self.offsets.view()), c.view_mut().select(0, 0)?);
-        Ok(if self.case.gradient {
-            let all = KGroupedGemm::new().candidates(&a, &b, &rows, &c)?;
-            all.iter().map(|one| (one.name(), one.cycles())).collect()
-        } else {
-            let all = GroupedGemm::new().candidates(&a, &b.transpose(1, 2)?, &rows, &c)?;
-            all.iter().map(|one| (one.name(), one.cycles())).collect()
-        })
+        let gradient = self.case.of == Of::Gradient;
+        self.with(
+            0,
+            |[a, b], rows, c| {
+                Ok(if gradient {
+                    let all = KGroupedGemm::new().candidates(&a, &b, rows, &c)?;
+                    all.iter().map(|one| (one.name(), one.cycles())).collect()
+                } else {
+                    let all = GroupedGemm::new().candidates(&a, &b.transpose(1, 2)?, rows, &c)?;
+                    all.iter().map(|one| (one.name(), one.cycles())).collect()
+                })
+            },
+            |[a, b], rows, c| {
+                let all = GroupedScaledGemm::new().candidates(&a, &b, rows, &c)?;
+                Ok(all.iter().map(|one| (one.name(), one.cycles())).collect())
+            },
+        )
     }
 
     /// Queues the products, by the kernel of this name or the operator's choice.
     pub fn launch(&self, stream: &Stream, set: usize, kernel: Option<&str>) -> Result<()> {
-        let (a, b, mut c) =
-            (self.a.view().select(0, set)?, self.b.view().select(0, set)?, self.c.borrow_mut());
-        let (rows, mut c) = (GroupRows::offsets(self.offsets.view()), c.view_mut().select(0, set)?);
-        if self.case.gradient {
-            let gemm = KGroupedGemm::new();
-            let gemm = kernel.map_or(gemm, |name| gemm.kernel(name));
-            return gemm.run(stream, &a, &b, &rows, &mut c);
-        }
-        let gemm = GroupedGemm::new();
-        let gemm = kernel.map_or(gemm, |name| gemm.kernel(name));
-        gemm.run(stream, &a, &b.transpose(1, 2)?, &rows, &mut c)
+        let gradient = self.case.of == Of::Gradient;
+        self.with(
+            set,
+            |[a, b], rows, mut c| {
+                if gradient {
+                    let gemm = KGroupedGemm::new();
+                    let gemm = kernel.map_or(gemm, |name| gemm.kernel(name));
+                    return gemm.run(stream, &a, &b, rows, &mut c);
+                }
+                let gemm = GroupedGemm::new();
+                let gemm = kernel.map_or(gemm, |name| gemm.kernel(name));
+                gemm.run(stream, &a, &b.transpose(1, 2)?, rows, &mut c)
+            },
+            |[a, b], rows, mut c| {
+                let gemm = GroupedScaledGemm::new();
+                let gemm = kernel.map_or(gemm, |name| gemm.kernel(name));
+                gemm.run(stream, &a, &b, rows, &mut c)
+            },
+        )
     }
 }

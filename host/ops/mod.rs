@@ -6,8 +6,9 @@
 //! | [`dequant_gemm_int8()`](dequant_gemm_int8()), [`DequantGemmInt8`] | C = act(tokens A (q scales)ᵀ + bias), or the exact sums, A of int8, q integers of 2 to 8 bits |
 //! | [`conv()`](conv()), [`Conv`], [`ConvGradient`] | y = act(x ∗ w + bias + residual) of images, sequences and volumes, and its gradients, f16 and bf16; depthwise f32 |
 //! | [`scaled_gemm()`](scaled_gemm()), [`ScaledGemm`] | C = act(alpha scales A Bᵀ + bias), A and B of e4m3, e5m2, int8 or tf32 |
-//! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16 and bf16 |
+//! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16, bf16 and f32 |
 //! | [`grouped_gemm()`](grouped_gemm()), [`GroupedGemm`] | C's rows of group g = A's rows of group g, times B\[g\], f16 and bf16: a product for each expert |
+//! | [`grouped_scaled_gemm()`](grouped_scaled_gemm()), [`GroupedScaledGemm`] | the same of 8-bit floats with scales of blocks |
 //! | [`k_grouped_gemm()`](k_grouped_gemm()), [`KGroupedGemm`] | C\[g\] = A's rows of group g, transposed, times B's: the gradient by each expert's matrix |
 //! | [`Moe`] | layers of experts with gated units: router, products and sums, f16 and bf16 |
 //! | [`group_order`], [`group_combine`] | the order that brings rows into groups, and the weighted sums of what groups made of them |
@@ -72,6 +73,8 @@ mod gated;
 mod gemm;
 #[cfg(feature = "grouped_gemm")]
 mod grouped_gemm;
+#[cfg(any(feature = "grouped_gemm", feature = "scaled_gemm"))]
+mod groups;
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 mod index;
 #[cfg(any(
@@ -80,6 +83,7 @@ mod index;
     feature = "linear_attention",
     feature = "mla",
     feature = "pointwise",
+    feature = "scaled_gemm",
     feature = "ssd"
 ))]
 mod indices;
@@ -154,9 +158,11 @@ pub use gated::{Gated, GatedGradientPlan, GatedPlan, geglu, swiglu};
 pub use gemm::{Gemm, GemmCandidate, GemmInput, GemmPlan, GemmViews, gemm};
 #[cfg(feature = "grouped_gemm")]
 pub use grouped_gemm::{
-    GroupRows, GroupedGemm, GroupedGemmCandidate, GroupedGemmPlan, GroupedGemmViews, KGroupedGemm,
+    GroupedGemm, GroupedGemmCandidate, GroupedGemmPlan, GroupedGemmViews, KGroupedGemm,
     KGroupedGemmCandidate, KGroupedGemmPlan, group_combine, group_order, grouped_gemm, k_grouped_gemm,
 };
+#[cfg(any(feature = "grouped_gemm", feature = "scaled_gemm"))]
+pub use groups::GroupRows;
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 pub use index::IndexElement;
 #[cfg(any(
@@ -165,6 +171,7 @@ pub use index::IndexElement;
     feature = "linear_attention",
     feature = "mla",
     feature = "pointwise",
+    feature = "scaled_gemm",
     feature = "ssd"
 ))]
 pub use indices::Indices;
@@ -191,7 +198,9 @@ pub use reduce::{Reduce, ReduceCandidate, ReducePlan, ReducedFrom, Reduction, re
 pub use rope::{Pairs, Rope, RopePlan, RopeViews, rope};
 #[cfg(feature = "scaled_gemm")]
 pub use scaled_gemm::{
-    ScaledGemm, ScaledGemmCandidate, ScaledGemmPlan, ScaledGemmViews, ScaledInput, ScaledOutput, scaled_gemm,
+    BlockScaled, GroupedScaledGemm, GroupedScaledGemmCandidate, GroupedScaledGemmPlan, ScaledGemm,
+    ScaledGemmCandidate, ScaledGemmPlan, ScaledGemmViews, ScaledInput, ScaledOutput, grouped_scaled_gemm,
+    scaled_gemm,
 };
 #[cfg(feature = "rows")]
 pub use softmax::{Softmax, SoftmaxCandidate, SoftmaxGradientPlan, SoftmaxPlan, log_softmax, softmax};

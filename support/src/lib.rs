@@ -24,6 +24,7 @@ pub mod cublas;
 pub mod empty;
 pub mod example;
 pub mod foreign;
+pub mod groups;
 pub mod guarded;
 pub mod pictures;
 pub mod planned;

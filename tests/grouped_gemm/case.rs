@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use tilewright::ops::{GroupRows, GroupedGemm, HalfElement};
 use tilewright::{Device, Stream, Tensor};
 use tilewright_support::Real;
+use tilewright_support::groups;
 use tilewright_support::guarded::{Guarded, Place};
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
@@ -44,35 +45,17 @@ impl Case {
 
     /// Matrices of A and C, and rows of each.
     pub fn matrices(&self) -> [usize; 2] {
-        if self.apart {
-            [self.rows.len(), self.rows.iter().max().map_or(0, |most| most + self.more)]
-        } else {
-            [1, self.rows.iter().sum::<usize>() + self.more]
-        }
+        groups::matrices(&self.rows, self.more, self.apart)
     }
 
     /// The group of each row, of all matrices.
     pub fn groups(&self) -> Vec<Option<usize>> {
-        let [_, rows] = self.matrices();
-        let of = |(group, &count): (usize, &usize)| (0..count).map(move |_| Some(group));
-        if self.apart {
-            let all = self.rows.iter().enumerate();
-            return all.flat_map(|each| of(each).chain(std::iter::repeat(None)).take(rows)).collect();
-        }
-        self.rows.iter().enumerate().flat_map(of).chain(std::iter::repeat_n(None, self.more)).collect()
+        groups::of_rows(&self.rows, self.more, self.apart)
     }
 
     /// What groups' rows are told by.
     pub fn numbers(&self) -> Vec<i32> {
-        if self.apart {
-            return self.rows.iter().map(|&rows| rows as i32).collect();
-        }
-        let mut at = 0;
-        let ends = self.rows.iter().map(|&rows| {
-            at += rows as i32;
-            at
-        });
-        std::iter::once(0).chain(ends).collect()
+        groups::numbers(&self.rows, self.apart)
     }
 
     pub fn places(&self, padded: usize) -> [Place; 3] {

@@ -7,6 +7,7 @@ use tilewright_support::suite::Suite;
 
 mod case;
 mod errors;
+mod grouped;
 mod numbers;
 mod scales;
 mod sizes;
@@ -26,5 +27,10 @@ fn main() -> ExitCode {
         .device(Arch::Sm90a, "sums of exact products are exact", numbers::exact)
         .device(Arch::Sm90a, "a plan runs on other tensors", sizes::planned)
         .device(Arch::Sm80, "refused calls leave everything alone", errors::refused)
+        .device(Arch::Sm90a, "groups of uneven sizes, with scales of blocks", grouped::sizes)
+        .device(Arch::Sm90a, "one group to 64, without rows or depth", grouped::groups)
+        .device(Arch::Sm90a, "groups in schedules of other seeds", grouped::seeds)
+        .device(Arch::Sm90a, "a graph replays groups with the numbers of the moment", grouped::replayed)
+        .device(Arch::Sm90a, "refused products of groups leave everything alone", grouped::refused)
         .main()
 }

@@ -78,6 +78,7 @@ pub use crate::tile::quantized::weights::{PLAIN_SCALES, Quantized, Weights, Weig
 pub use crate::tile::quantized::widened::Codes;
 pub use crate::tile::quantized::zeros::{NoZeros, Original, Rescaled, Zeros, ZerosFirst};
 pub use crate::tile::roles::{Roles, TwoRoles};
+pub use crate::tile::scheduler::groups::{GroupProducts, GroupTile, GroupTiles, Groups};
 pub use crate::tile::scheduler::queue::{HandsOut, TileList, TileNumbers, TileQueue, TileSlots};
 pub use crate::tile::scheduler::raster::{Raster, RasterOrder, TileIndex};
 pub use crate::tile::scheduler::split_k::SplitK;

@@ -5,13 +5,12 @@ use tilewright_grouped_gemm::{GroupedKernel, RowsOf};
 use super::problem::{Problem, Size};
 use super::table::{Compiled, kernels};
 use crate::ops::frame::{Choice, Copies, Cycles, Operand, Rated, Rejection};
+use crate::ops::groups::{GroupRows, Work};
 use crate::tensor::Reading;
 use crate::{Arch, Device, KernelSet, Result};
 
 /// Depth that the estimate counts in.
 const STEP: u64 = 64;
-/// As much as rows of tiles are held up by memory, if it is all the time.
-const HELD_UP: u64 = 256;
 
 impl Rated for GroupedKernel {
     type Estimate = Cycles;
@@ -50,16 +49,6 @@ impl<'a> Selection<'a> {
         let (a, b) = (a.reading(backend, true)?, [b.reading(backend, false)?, b.reading(backend, true)?]);
         Ok(Selection { problem, element, a, b, expected })
     }
-
-    /// Groups that have rows, and how many on average.
-    fn groups(&self) -> [u64; 2] {
-        let Size { groups, rows, .. } = self.problem.size;
-        if self.problem.apart {
-            return [groups as u64, self.expected.unwrap_or(rows).min(rows) as u64];
-        }
-        let each = self.expected.unwrap_or(rows / groups.max(1)).max(1);
-        [groups.min(rows.div_ceil(each)) as u64, each as u64]
-    }
 }
 
 impl Choice for Selection<'_> {
@@ -87,7 +76,9 @@ impl Choice for Selection<'_> {
             let (reading, line) = (self.b[usize::from(row_major)], if row_major { n } else { k });
             Operand { name: "B", reading, row_major, line }.check(copies)?;
         }
-        Ok(estimate(kernel, self.groups(), self.problem.size, self.problem.device.sm_count()))
+        let Size { groups, rows, .. } = self.problem.size;
+        let average = GroupRows::average(self.problem.apart, [groups, rows], self.expected);
+        Ok(estimate(kernel, average, self.problem.size, self.problem.device.sm_count()))
     }
 }
 
@@ -102,32 +93,23 @@ pub(super) fn of_tile(arch: Arch, any_strides: bool, [m, n]: [u64; 2], depth: u6
     depth.div_ceil(STEP).saturating_mul(step).saturating_add(m * n / 8)
 }
 
-/// The time of all tiles, shared out among the SMs: that of the tensor cores or of what the L2 delivers, or that of matrices from memory, which hide
-/// most of each other.
+/// The time of all tiles.
 ///
 /// The constants are those of the estimate of one product, see [`Gemm`](crate::ops::Gemm): 28 elements of a tile take a cycle for each step of 64, 53 bytes
-/// arrive a cycle from L2, an epilogue takes a cycle for 8 elements, `mma.sync` has half of that rate and element-wise loads a sixteenth. From memory an SM gets 16
-/// bytes a cycle. A group's matrix is read once where its rows of tiles keep step, as they do where one group's tiles are all that runs at a time, and for each of them where memory
-/// holds them up: between the two by how long memory takes beside half of what is computed. Tiles of few rows do not leave it in L2 at all. Rows vary: the last tile of
-/// each group is half full on average.
+/// arrive a cycle from L2, an epilogue takes a cycle for 8 elements, `mma.sync` has half of that rate and element-wise loads a sixteenth.
 ///
 /// Of 18 cases on an H100 (experts of DeepSeek-V3, Qwen3 and Mixtral, 2026-11-26) 17 get the kernel that was the fastest, and one, the second product of 1024 tokens to
 /// Mixtral's experts, one that took 3 % longer.
 fn estimate(kernel: &Compiled, [groups, rows]: [u64; 2], size: Size, sms: u32) -> Cycles {
-    let [m, n, _] = kernel.tile.map(u64::from);
-    let (depth, columns) = (size.k as u64, (size.n as u64).div_ceil(n));
-    let each = of_tile(kernel.arch, kernel.any_strides, [m, n], depth);
-    let sms = u64::from(sms).max(1);
-    // Rows of tiles, in halves.
-    let high = (2 * rows / m + 1).max(2);
-    let compute = high.saturating_mul(groups).saturating_mul(columns).saturating_mul(each) / 2 / sms;
-    let once = groups.saturating_mul(2 * depth).saturating_mul(size.n as u64) / (16 * sms);
-    let held_up = match kernel.of {
-        RowsOf::Few => HELD_UP,
-        RowsOf::Many if high.saturating_mul(columns) / 2 >= sms => 0,
-        RowsOf::Many => (once.saturating_mul(2 * HELD_UP) / compute.max(1)).min(HELD_UP),
+    let ([m, n, _], depth) = (kernel.tile.map(u64::from), size.k as u64);
+    let work = Work {
+        groups,
+        rows,
+        columns: (size.n as u64).div_ceil(n),
+        high: m,
+        each: of_tile(kernel.arch, kernel.any_strides, [m, n], depth),
+        matrix: (2 * depth).saturating_mul(size.n as u64),
+        few: kernel.of == RowsOf::Few,
     };
-    let memory = once.saturating_add(once.saturating_mul((high - 2) * held_up) / (2 * HELD_UP));
-    let (longer, shorter) = (compute.max(memory), compute.min(memory));
-    Cycles((longer + shorter / 8).max(each).saturating_add(Cycles::of_launch(kernel.arch)))
+    Cycles(work.cycles(sms).saturating_add(Cycles::of_launch(kernel.arch)))
 }

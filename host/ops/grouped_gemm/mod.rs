@@ -6,7 +6,6 @@ mod k_grouped;
 mod order;
 mod plan;
 mod problem;
-mod rows;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -17,11 +16,11 @@ pub use k_grouped::{KGroupedGemm, KGroupedGemmCandidate, KGroupedGemmPlan, k_gro
 pub use order::group_order;
 pub use plan::{GroupedGemmPlan, GroupedGemmViews};
 use problem::Problem;
-pub use rows::GroupRows;
 use table::Compiled;
 
 use super::HalfElement;
 use super::frame::{Candidate, Choice};
+use super::groups::GroupRows;
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute products of groups, or why it could not.

@@ -1,11 +1,12 @@
 //! The kernel and launch of products of groups, for tensors wherever they lie.
 
 use super::choose::Selection;
-use super::problem::Problem;
-use super::table::{self, Call, Compiled};
+use super::problem::{Problem, Size};
+use super::table::{self, Compiled};
 use super::{GroupRows, GroupedGemm};
 use crate::ops::HalfElement;
 use crate::ops::frame::{Choice, Named, Operands, Plan, explained};
+use crate::ops::groups::Tiled;
 use crate::{AnyFunction, Element, Result, Stream, TensorView, TensorViewMut};
 
 /// The kernel that computes products of groups, why it was chosen, and all that its launch needs but memory.
@@ -24,7 +25,8 @@ pub struct GroupedGemmPlan {
 struct Launch {
     function: AnyFunction,
     problem: Problem,
-    call: Call,
+    tiled: Tiled,
+    overlap: bool,
 }
 
 /// What a [`GroupedGemmPlan`] runs on beside A, B, the groups' rows and C: given where the plan was made with it.
@@ -69,8 +71,11 @@ impl GroupedGemmPlan {
             None
         } else {
             let kernel = choice.descriptor();
-            let call = Call::new(&problem, kernel, gemm.overlap)?;
-            Some(Launch { function: table::function(&problem.device, kernel)?, problem, call })
+            let (Size { groups, rows, n, .. }, [high, wide, _]) = (problem.size, kernel.tile.map(u64::from));
+            let Problem { numbers, c, apart, .. } = &problem;
+            let tiled = Tiled::by_rows(numbers, c, *apart, [groups, rows, n], [high, wide])?;
+            let function = table::function(&problem.device, kernel)?;
+            Some(Launch { function, problem, tiled, overlap: gemm.overlap })
         };
         Ok(GroupedGemmPlan { choice, operands, launch })
     }
@@ -95,8 +100,9 @@ impl GroupedGemmPlan {
         let places = self.operands.places(stream, tensors, None)?;
         match &self.launch {
             None => Ok(()),
-            Some(Launch { function, problem, call }) => {
-                table::run(self.choice.descriptor(), function, stream, &problem.placed(&places), call)
+            Some(Launch { function, problem, tiled, overlap }) => {
+                let kernel = self.choice.descriptor();
+                table::run(kernel, function, stream, &problem.placed(&places), tiled, *overlap)
             }
         }
     }

@@ -1,8 +1,8 @@
 //! What is asked to be computed, checked.
 
-use super::GroupRows;
 use crate::ops::frame::{Named, check, of_shape};
-use crate::tensor::{Layout, Places, Untyped};
+use crate::ops::groups::{GroupRows, in_three};
+use crate::tensor::{Places, Untyped};
 use crate::{Device, Element, Error, Result, TensorView, TensorViewMut};
 
 /// Products of groups. A \[matrices, rows, K\], B \[groups, K, N\], C \[matrices, rows, N\].
@@ -117,14 +117,6 @@ impl Problem {
             ..*self
         }
     }
-}
-
-/// A matrix as one of a batch.
-pub(super) fn in_three(tensor: Untyped) -> Result<Untyped> {
-    let (&[rows, columns], &[row, column]) = (tensor.layout.shape(), tensor.layout.strides()) else {
-        return Ok(tensor);
-    };
-    Ok(Untyped { layout: Layout::strided(&[1, rows, columns], &[0, row, column])?, ..tensor })
 }
 
 /// Numbers of rows as columns of one of a batch, or of each.

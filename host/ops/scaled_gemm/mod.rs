@@ -1,6 +1,7 @@
 //! GEMM of 8-bit floats, int8 and tf32, with scales.
 
 mod choose;
+mod grouped;
 mod plan;
 mod problem;
 mod table;
@@ -10,6 +11,9 @@ mod tests;
 use tilewright_device::tile::Activation;
 
 use choose::Selection;
+pub use grouped::{
+    BlockScaled, GroupedScaledGemm, GroupedScaledGemmCandidate, GroupedScaledGemmPlan, grouped_scaled_gemm,
+};
 pub use plan::{ScaledGemmPlan, ScaledGemmViews};
 use problem::Problem;
 use table::{Compiled, Kind};

@@ -11,7 +11,7 @@ const ALIGNED: usize = 16;
 /// Bytes of what kernels count the depth in.
 const UNIT: usize = 2;
 /// Elements along K of a block with a scale, and along N of B's.
-const BLOCK: usize = 128;
+pub(super) const BLOCK: usize = 128;
 
 /// The matrices of a launch: C = A Bᵀ.
 #[derive(Clone, Debug)]
@@ -191,22 +191,27 @@ fn unpaired(name: &'static str, other: &str, given: bool) -> Error {
     Error::argument(name, was, format!("of blocks, as `{other}` is"))
 }
 
-/// A matrix in units of 16 bits: to what moves them, they are any such elements.
-fn units<T: Element>(name: &'static str, matrix: &TensorView<'_, T>) -> Result<Untyped> {
-    let (shape, strides, address) = (matrix.shape(), matrix.strides(), matrix.address());
-    let ([lines, k], width) = ([shape[0], shape[1]], T::DTYPE.bytes());
+/// Matrices in units of 16 bits: to what moves them, they are any such elements.
+pub(super) fn units<T: Element>(name: &'static str, matrices: &TensorView<'_, T>) -> Result<Untyped> {
+    let (shape, strides, address) = (matrices.shape(), matrices.strides(), matrices.address());
+    let (last, width) = (shape.len() - 1, T::DTYPE.bytes());
+    let k = shape[last];
     if !(k * width).is_multiple_of(ALIGNED) {
         let many = ALIGNED / width;
         let allowed = format!("of a multiple of {many} columns: rows are read {ALIGNED} bytes at a time");
         return Err(Error::argument(name, of_shape(shape), allowed));
     }
-    let line = strides[0].saturating_mul(width);
-    let aligned = address.is_multiple_of(ALIGNED as u64) && (lines <= 1 || line.is_multiple_of(ALIGNED));
-    if !matrix.is_empty() && (strides[1] != 1 || !aligned) {
+    // To another line, in bytes; where there is none the stride does not matter.
+    let lines =
+        || shape[..last].iter().zip(strides).map(|(&count, &stride)| (count, stride.saturating_mul(width)));
+    let aligned = lines().all(|(count, line)| count <= 1 || line.is_multiple_of(ALIGNED));
+    if !matrices.is_empty() && (strides[last] != 1 || !aligned || !address.is_multiple_of(ALIGNED as u64)) {
         let was = format!("of strides {strides:?} at {}", of_address(address));
         let allowed = format!("of contiguous rows that begin at multiples of {ALIGNED} bytes");
         return Err(Error::argument(name, was, allowed));
     }
-    let layout = Layout::strided(&[lines, k * width / UNIT], &[line / UNIT, 1])?;
-    Ok(Untyped { dtype: DType::F16, layout, ..matrix.untyped() })
+    let sizes: Vec<_> = shape[..last].iter().copied().chain([k * width / UNIT]).collect();
+    let strides: Vec<_> = lines().map(|(_, line)| line / UNIT).chain([1]).collect();
+    let layout = Layout::strided(&sizes, &strides)?;
+    Ok(Untyped { dtype: DType::F16, layout, ..matrices.untyped() })
 }

@@ -70,7 +70,7 @@ pub(super) fn outputs(input: &str) -> Vec<&'static str> {
 }
 
 /// The kernel, loaded.
-pub(super) fn function(device: &Device, kernel: &Compiled) -> Result<AnyFunction> {
+pub(super) fn function<D>(device: &Device, kernel: &Listed<D>) -> Result<AnyFunction> {
     device.listed(&KERNELS, kernel)
 }
 

@@ -2,12 +2,10 @@
 
 use tilewright_device::arch::special::trap;
 use tilewright_device::tile::{
-    Cta, Element, Fragment, FragmentLayout, Gemm, Global, GlobalMut, GlobalTileMut, InPlace, Major,
+    Cta, Element, Fragment, FragmentLayout, Gemm, Global, GlobalMut, GlobalTileMut, Groups, InPlace, Major,
     OutputLayout, Schedule, Shared, atomic_add, copy, gemm as multiply,
 };
 use tilewright_device::{bf16, f16, kernel};
-
-use crate::groups::Groups;
 
 /// C\[g\] = A's rows of group g, transposed, times B's: A \[matrices, rows, M\], B \[matrices, rows, N\], C \[groups, M, N\].
 ///
@@ -15,7 +13,7 @@ use crate::groups::Groups;
 /// is not 0, the products are added to C, which is then of `f32`, and groups without rows leave theirs as it is. As many CTAs as the grid has take the tiles in turn.
 ///
 /// # Safety
-/// A and B have all matrices that `groups` names, C one for each group.
+/// `groups` has its numbers where it says. A and B have all matrices that it names, C one for each group.
 #[kernel(program = P)]
 pub unsafe fn k_grouped_gemm<
     P: Schedule,
@@ -41,7 +39,8 @@ pub unsafe fn k_grouped_gemm<
     let b_s = stages.alloc::<Shared<T, BK, BN, _>>(&mut cta);
     let mut out = cta.output::<U, BM, BN, _>();
     let mut pipe = cta.pipeline(stages);
-    for at in groups.products(a.cols().div_ceil(BM as u32)) {
+    // SAFETY: the caller's, here and below.
+    for at in unsafe { groups.products(a.cols().div_ceil(BM as u32)) } {
         if accumulate != 0 && at.rows == 0 {
             continue;
         }
@@ -51,7 +50,7 @@ pub unsafe fn k_grouped_gemm<
             Fragment::<f32, BM, BN, _>::zero(),
             #[inline(always)]
             |s, k| {
-                // SAFETY: the caller's, here and below.
+                // SAFETY: as above.
                 unsafe {
                     copy(a.tile_unchecked([at.matrix, k, at.m]).of_rows(at.first, at.rows), a_s.at(s));
                     copy(b.tile_unchecked([at.matrix, k, at.n]).of_rows(at.first, at.rows), b_s.at(s));

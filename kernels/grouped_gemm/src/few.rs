@@ -1,21 +1,17 @@
 //! The same product for groups of few rows, transposed: Cᵀ = Bᵀ Aᵀ, so that few rows are few columns of a tile.
 
-use tilewright_device::arch::special::thread_x_volatile;
 use tilewright_device::kernel;
-use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Cta, Element, Fragment, FragmentLayout, Gemm, Global, GlobalMut, InPlace, Major, RowMajor, Schedule,
-    Shared, copy, gemm as multiply,
+    Cta, Element, Fragment, Gemm, Global, GlobalMut, Groups, InPlace, Major, RowMajor, Schedule, Shared,
+    copy, gemm as multiply,
 };
-
-use crate::groups::Groups;
 
 /// C's rows of group g = A's rows of group g, times B\[g\]: A \[matrices, rows, K\], Bᵀ \[groups, N, K\], C \[matrices, rows, N\].
 ///
 /// As [`grouped_gemm`](fn@crate::grouped_gemm), in tiles of `BN` columns of C, `BM` rows and `BK`: what is streamed is the left operand.
 ///
 /// # Safety
-/// A and C have all matrices that `groups` names, Bᵀ one for each group.
+/// `groups` has its numbers where it says. A and C have all matrices that it names, Bᵀ one for each group.
 #[kernel(program = P)]
 pub unsafe fn grouped_gemm_few<
     P: Schedule,
@@ -40,13 +36,14 @@ pub unsafe fn grouped_gemm_few<
     let a_s = stages.alloc::<Shared<T, BM, BK, _, RowMajor>>(&mut cta);
     let b_s = stages.alloc::<Shared<T, BN, BK, _, _>>(&mut cta);
     let mut pipe = cta.pipeline(stages);
-    for at in groups.tiles::<BM>() {
+    // SAFETY: the caller's, here and below.
+    for at in unsafe { groups.tiles::<BM>() } {
         let acc = pipe.run(
             0..a.cols().div_ceil(BK as u32),
             Fragment::<f32, BN, BM, _>::zero(),
             #[inline(always)]
             |s, k| {
-                // SAFETY: the caller's, here and below.
+                // SAFETY: as above.
                 unsafe {
                     copy(b.tile_unchecked([at.group, at.n, k]), b_s.at(s));
                     copy(a.tile_unchecked([at.matrix, at.m, k]).of_rows(at.first, at.rows), a_s.at(s));
@@ -64,23 +61,6 @@ pub unsafe fn grouped_gemm_few<
         let scale = |row| if are_scaled { scales.element::<BM, 1>(row, 0) } else { 1.0 };
         // SAFETY: as above.
         let to = unsafe { c.tile_unchecked([at.matrix, at.m, at.n]) }.of_rows(at.first, at.rows);
-        store::<Y::D, BN, BM>(&acc, |row, column, x| {
-            to.put::<BM, BN>(row, column, T::from_f32x2(x * scale(row), 0.0)[0])
-        });
-    }
-}
-
-/// Gives each of this thread's elements of a transposed tile with its row and column of C's.
-#[inline(always)]
-fn store<L: FragmentLayout<BN, BM>, const BN: usize, const BM: usize>(
-    tile: &Fragment<f32, BN, BM, L>,
-    mut put: impl FnMut(u32, u32, f32),
-) {
-    let (column, row) = L::coord(thread_x_volatile(), 0);
-    let mut i = 0;
-    while i < L::Regs::<f32>::LEN {
-        let (right, down) = L::offset(i);
-        put(row + down, column + right, tile.regs.get(i));
-        i += 1;
+        acc.for_each(|column, row, x| to.put::<BM, BN>(row, column, T::from_f32x2(x * scale(row), 0.0)[0]));
     }
 }

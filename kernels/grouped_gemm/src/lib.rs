@@ -5,7 +5,6 @@
 mod combination;
 mod depth;
 mod few;
-mod groups;
 mod list;
 mod order;
 mod product;
@@ -13,7 +12,6 @@ mod product;
 pub use combination::{COMBINE_THREADS, CombineArgs, Places, combine};
 pub use depth::{KGroupedGemmArgs, k_grouped_gemm};
 pub use few::{GroupedGemmFewArgs, grouped_gemm_few};
-pub use groups::{GroupTile, Groups, PANEL};
 pub use list::{
     COMBINE, CombineKernel, GROUPED, GroupedKernel, K_GROUPED, KGroupedKernel, ORDER, OrderKernel, RowsOf,
 };

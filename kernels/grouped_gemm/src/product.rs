@@ -3,11 +3,9 @@
 use tilewright_device::kernel;
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Cta, Element, Fragment, FragmentLayout, Gemm, Global, GlobalMut, InPlace, Major, OutputLayout, RowMajor,
-    Rows, Schedule, Shared, copy, for_each_row, gemm as multiply,
+    Cta, Element, Fragment, FragmentLayout, Gemm, Global, GlobalMut, GroupTile, Groups, InPlace, Major,
+    OutputLayout, RowMajor, Rows, Schedule, Shared, copy, for_each_row, gemm as multiply,
 };
-
-use crate::groups::{GroupTile, Groups};
 
 /// C's rows of group g = A's rows of group g, times B\[g\]: A \[matrices, rows, K\], B \[groups, K, N\], C \[matrices, rows, N\].
 ///
@@ -15,7 +13,7 @@ use crate::groups::{GroupTile, Groups};
 /// stored. As many CTAs as the grid has take the tiles in turn.
 ///
 /// # Safety
-/// A and C have all matrices that `groups` names, B one for each group.
+/// `groups` has its numbers where it says. A and C have all matrices that it names, B one for each group.
 #[kernel(program = P)]
 pub unsafe fn grouped_gemm<
     P: Schedule,
@@ -41,13 +39,14 @@ pub unsafe fn grouped_gemm<
     let b_s = stages.alloc::<Shared<T, BK, BN, _, _>>(&mut cta);
     let mut out = cta.output::<T, BM, BN, _>();
     let mut pipe = cta.pipeline(stages);
-    for at in groups.tiles::<BM>() {
+    // SAFETY: the caller's, here and below.
+    for at in unsafe { groups.tiles::<BM>() } {
         let acc = pipe.run(
             0..a.cols().div_ceil(BK as u32),
             Fragment::<f32, BM, BN, _>::zero(),
             #[inline(always)]
             |s, k| {
-                // SAFETY: the caller's, here and below.
+                // SAFETY: as above.
                 unsafe {
                     copy(a.tile_unchecked([at.matrix, at.m, k]).of_rows(at.first, at.rows), a_s.at(s));
                     copy(b.tile_unchecked([at.group, k, at.n]), b_s.at(s));

@@ -2,10 +2,14 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
+mod grouped;
 mod list;
 mod summation;
 
-pub use list::{SCALED, ScaledKernel};
+pub use grouped::{
+    GroupedScaledGemmArgs, GroupedScaledGemmFewArgs, grouped_scaled_gemm, grouped_scaled_gemm_few,
+};
+pub use list::{GROUPED_SCALED, GroupedScaledKernel, SCALED, ScaledKernel};
 pub use summation::{Finish, Mode, Order, Summation};
 
 use tilewright_device::kernel;

@@ -2,14 +2,16 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    ColMajor, E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, Element, FullRow, HalfTf32, I8x2, Major, Multistage,
-    OneConsumer, RowMajor, Schedule, ThreeConsumers, TwoConsumers, TwoConsumersCluster, Vectors,
-    WarpSpecialized, warp,
+    ColMajor, E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, Element, FullRow, Gemm, HalfTf32, I8x2, Major,
+    Multistage, OneConsumer, OutputLayout, RowMajor, Schedule, Swizzle, ThreeConsumers, TwoConsumers,
+    TwoConsumersCluster, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
-use crate::scaled_gemm;
-use crate::summation::{Behind, Blocks, Finish, InTurn, Mode, Promoted, Straight, Summation, SwappedBlocks};
+use crate::summation::{
+    Behind, Blocks, Finish, InTurn, Mode, Order, Promoted, Straight, Summation, SwappedBlocks,
+};
+use crate::{grouped_scaled_gemm, grouped_scaled_gemm_few, scaled_gemm};
 
 /// What the host chooses a kernel by.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +55,58 @@ where
         split: SPLIT as u32,
         row_major: OC::ROW_MAJOR,
         box_lines: BOX as u32,
+    };
+}
+
+/// What the host chooses a kernel by of products of groups, with scales of blocks.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupedScaledKernel {
+    /// The element type of A and B.
+    pub input: &'static str,
+    /// C's element type.
+    pub output: &'static str,
+    /// Rows of A, columns of C and depth of a tile, the depth in units of 16 bits.
+    pub tile: [u32; 3],
+    /// Stages of the pipeline.
+    pub stages: u32,
+    /// Whether it is made for groups of few rows: it computes the transposed product.
+    pub few: bool,
+    /// Lines of a TMA box of A.
+    pub box_lines: u32,
+}
+
+#[rustfmt::skip]
+impl<
+    P: Schedule, Y, O: Order, T: Element, U: Element, const BM: usize, const BN: usize, const BK: usize, const STAGES: usize,
+> Described for grouped_scaled_gemm<P, Y, O, T, U, BM, BN, BK, STAGES>
+where
+    Y: Gemm<T, BM, BN, BK, A = Swizzle<128>, B = Swizzle<128>, D: OutputLayout<BM, BN>>,
+{
+    type Description = GroupedScaledKernel;
+    const DESCRIPTION: GroupedScaledKernel = GroupedScaledKernel {
+        input: T::NAME,
+        output: U::NAME,
+        tile: [BM as u32, BN as u32, BK as u32],
+        stages: STAGES as u32,
+        few: false,
+        box_lines: 64,
+    };
+}
+
+#[rustfmt::skip]
+impl<P: Schedule, Y, T: Element, U: Element, const BN: usize, const BM: usize, const BK: usize, const STAGES: usize> Described
+    for grouped_scaled_gemm_few<P, Y, T, U, BN, BM, BK, STAGES>
+where
+    Y: Gemm<T, BN, BM, BK, A = Swizzle<128>, B = Swizzle<128>>,
+{
+    type Description = GroupedScaledKernel;
+    const DESCRIPTION: GroupedScaledKernel = GroupedScaledKernel {
+        input: T::NAME,
+        output: U::NAME,
+        tile: [BM as u32, BN as u32, BK as u32],
+        stages: STAGES as u32,
+        few: true,
+        box_lines: BM as u32,
     };
 }
 
@@ -128,5 +182,20 @@ kernels! {
             scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Straight<i32>, T, U, ColMajor, 1, 64, 64, 16, 64, 20, 2, 16>;
         sm_80: [scaled_gemm_sm_80_ T _ U _128x128x64s2k1]:
             scaled_gemm<Multistage<4, Vectors>, warp::Square<2, 2>, Straight<i32>, T, U, RowMajor, 1, 128, 128, 128, 64, 2, 1, 64>;
+    }
+}
+
+#[rustfmt::skip]
+kernels! {
+    /// The kernels of products of groups.
+    pub static GROUPED_SCALED: GroupedScaledKernel;
+
+    for T in [e4m3], U in [f16, bf16] {
+        sm_90: [grouped_scaled_gemm_sm_90_ T _ U _192x128x64s4]:
+            grouped_scaled_gemm<WarpSpecialized<ThreeConsumers>, FullRow<3>, InTurn, T, U, 192, 128, 64, 4>;
+        sm_90: [grouped_scaled_gemm_sm_90_ T _ U _128x128x64s6]:
+            grouped_scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, InTurn, T, U, 128, 128, 64, 6>;
+        sm_90: [grouped_scaled_gemm_sm_90_ T _ U _32x128x64s10]:
+            grouped_scaled_gemm_few<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, 128, 32, 64, 10>;
     }
 }

@@ -5,17 +5,19 @@ use core::ops::Range;
 
 use tilewright_device::layout::Sum;
 use tilewright_device::tile::{
-    Accumulates, ColMajor, Cols, Element, Fill, Fragment, FragmentLayout, Gemm, Global, InPlace,
-    OutputLayout, Pipeline, Ring, RowMajor, Rows, Schedule, Shared, StepRows, SumOrder, Sums, Swizzle,
-    TileIndex, gemm,
+    Accumulates, ColMajor, Cols, Element, Fill, Fragment, FragmentLayout, Full, Gemm, Global, InPlace,
+    Issued, Loads, OutputLayout, Over, Pipeline, Ring, RowMajor, Rows, Schedule, Shared, StepRows, SumOrder,
+    Sums, Swizzle, TileIndex, gemm,
 };
 use tilewright_device::{bf16, f16};
 
 /// Columns of a scale of B's blocks.
-const BLOCK: u32 = 128;
+pub(crate) const BLOCK: u32 = 128;
 
 /// Scales of sums of 128 along K.
 pub type Scales = InPlace<Global<f32, 2, RowMajor, 0>>;
+/// The same of several matrices.
+pub type Scales3 = InPlace<Global<f32, 3, RowMajor, 0>>;
 
 /// The rings of A's and B's tiles.
 type Rings<'r, T, const BM: usize, const BN: usize, const BK: usize, const N: usize> =
@@ -205,33 +207,59 @@ where
             return [Fragment::zero(); PARTS];
         }
         let block = at.n * BN as u32 / BLOCK;
-        let mut scales: [_; PARTS] = core::array::from_fn(
-            #[inline(always)]
-            |part| {
-                StepRows::new(
-                    #[inline(always)]
-                    move |step| {
-                        let k = first + step;
-                        let of_b = block_scales.get().tile([block, k]).element::<1, 1>(0, 0);
-                        let rows = line_scales.get().tile([at.m * PARTS as u32 + part as u32, k]);
-                        (Rows::<f32, R, BN, Y::D>::load_or_zero(rows), of_b)
-                    },
-                    #[inline(always)]
-                    |(rows, of_b): (Rows<f32, R, BN, Y::D>, f32)| rows.map(|scale| scale * of_b),
-                )
-            },
-        );
-        stages.run_promoted(
+        by_blocks(
+            &mut stages,
             count,
             order,
             #[inline(always)]
-            |part| scales[part].take(),
+            |part, step| {
+                let k = first + step;
+                let of_b = block_scales.get().tile([block, k]).element::<1, 1>(0, 0);
+                let rows = line_scales.get().tile([at.m * PARTS as u32 + part as u32, k]);
+                (Rows::<f32, R, BN, Y::D>::load_or_zero(rows), of_b)
+            },
             #[inline(always)]
             |s, part, sum| gemm(Y::default(), a.at(s).rows::<R>(part as u32), b.at(s), sum),
-            #[inline(always)]
-            |all, sum, scales| all.add_scaled(sum, &scales),
         )
     }
+}
+
+/// The sums over `count` stages of the parts of a tile: those of each stage, which `gemm` begins, multiplied by what `scales` gives for a part and a step, of its
+/// rows and of all of it.
+#[inline(always)]
+pub(crate) fn by_blocks<P, I, F, L, const N: usize, const PARTS: usize, const R: usize, const BN: usize>(
+    stages: &mut Loads<'_, P, N, false, I, F>,
+    count: u32,
+    order: &mut SumOrder<P>,
+    scales: impl Fn(usize, u32) -> (Rows<f32, R, BN, L>, f32) + Copy,
+    gemm: impl Fn(Full<'_, N>, usize, Over<Fragment<f32, R, BN, L>>) -> Issued<Fragment<f32, R, BN, L>>,
+) -> [Fragment<f32, R, BN, L>; PARTS]
+where
+    P: Schedule,
+    I: Iterator<Item = u32>,
+    F: for<'s> FnMut(Fill<'s, P, N>, u32),
+    L: Accumulates<R, BN>,
+{
+    let mut of_parts: [_; PARTS] = core::array::from_fn(
+        #[inline(always)]
+        |part| {
+            StepRows::new(
+                #[inline(always)]
+                move |step| scales(part, step),
+                #[inline(always)]
+                |(rows, of_all): (Rows<f32, R, BN, L>, f32)| rows.map(|scale| scale * of_all),
+            )
+        },
+    );
+    stages.run_promoted(
+        count,
+        order,
+        #[inline(always)]
+        |part| of_parts[part].take(),
+        gemm,
+        #[inline(always)]
+        |all, sum, scales| all.add_scaled(sum, &scales),
+    )
 }
 
 impl<Y, T, const R: usize, const BN: usize, const BK: usize> Summation<Y, T, 1, R, R, BN, BK>
@@ -261,34 +289,60 @@ where
             return [Fragment::zero(); 1];
         }
         let block = at.m * R as u32 / BLOCK;
-        let load = |step: u32| {
-            let k = first + step;
-            let of_a = block_scales.get().tile([block, k]).element::<1, 1>(0, 0);
-            let cols = Cols::<f32, R, BN, Y::D>::indexed(
-                #[inline(always)]
-                |col| line_scales.get().tile([at.n, k]).element::<BN, 1>(col, 0),
-            );
-            (cols, of_a)
-        };
-        // A step ahead.
-        let (mut step, mut next) = (0, load(0));
-        stages.run_promoted(
+        [by_swapped_blocks(
+            &mut stages,
             count,
             order,
             #[inline(always)]
-            |_| {
-                step += 1;
-                core::mem::replace(&mut next, load(step))
+            |step| {
+                let k = first + step;
+                let of_a = block_scales.get().tile([block, k]).element::<1, 1>(0, 0);
+                let cols = Cols::<f32, R, BN, Y::D>::indexed(
+                    #[inline(always)]
+                    |col| line_scales.get().tile([at.n, k]).element::<BN, 1>(col, 0),
+                );
+                (cols, of_a)
             },
             #[inline(always)]
-            |s, _, sum| gemm(Y::default(), a.at(s), b.at(s), sum),
-            #[inline(always)]
-            |all, sum, (cols, of_a)| {
-                let scaled = sum.zip_cols(&cols, |x, scale| x * (scale * of_a));
-                all.zip(&scaled, |x, y| x + y)
-            },
-        )
+            |s, sum| gemm(Y::default(), a.at(s), b.at(s), sum),
+        )]
     }
+}
+
+/// As [`by_blocks`], of one part, where `scales` gives those of columns.
+#[inline(always)]
+pub(crate) fn by_swapped_blocks<P, I, F, L, const N: usize, const R: usize, const BN: usize>(
+    stages: &mut Loads<'_, P, N, false, I, F>,
+    count: u32,
+    order: &mut SumOrder<P>,
+    scales: impl Fn(u32) -> (Cols<f32, R, BN, L>, f32),
+    gemm: impl Fn(Full<'_, N>, Over<Fragment<f32, R, BN, L>>) -> Issued<Fragment<f32, R, BN, L>>,
+) -> Fragment<f32, R, BN, L>
+where
+    P: Schedule,
+    I: Iterator<Item = u32>,
+    F: for<'s> FnMut(Fill<'s, P, N>, u32),
+    L: Accumulates<R, BN>,
+{
+    // A step ahead.
+    let (mut step, mut next) = (0, scales(0));
+    let [sums] = stages.run_promoted(
+        count,
+        order,
+        #[inline(always)]
+        |_| {
+            step += 1;
+            core::mem::replace(&mut next, scales(step))
+        },
+        #[inline(always)]
+        |s, _, sum| gemm(s, sum),
+        #[inline(always)]
+        |all, sum, (cols, of_all)| {
+            let scaled = sum.zip_cols(&cols, |x, scale| x * (scale * of_all));
+            all.zip(&scaled, |x, y| x + y)
+        },
+    );
+    sums
 }
 
 /// An element type of C: what becomes of sums of `S`.

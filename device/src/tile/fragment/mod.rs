@@ -13,6 +13,7 @@ pub mod arithmetic;
 pub mod col_reducer;
 pub mod col_scanner;
 pub mod cols;
+pub mod each;
 pub mod held;
 pub mod mask;
 pub mod neighbours;

@@ -1,36 +1,13 @@
 //! The kernels' launch.
 
 use tilewright_device::abi::GlobalAbi;
-use tilewright_grouped_gemm::{Groups, KGroupedGemmArgs};
+use tilewright_grouped_gemm::KGroupedGemmArgs;
 
 use super::choose::Compiled;
-use super::problem::{Problem, Size};
+use super::problem::Problem;
 use crate::ops::frame::expect_mapped;
-use crate::ops::grouped_gemm::table::{BOX, groups_of};
+use crate::ops::groups::{BOX, Tiled};
 use crate::{AnyFunction, Arch, Launch, Result, Stream};
-
-/// What a launch needs beside the tensors.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Call {
-    /// With numbers that are nowhere yet.
-    groups: Groups,
-    /// Of all groups.
-    tiles: u32,
-    /// May start while the preceding grid still runs.
-    overlap: bool,
-}
-
-impl Call {
-    pub(super) fn new(problem: &Problem, kernel: &Compiled, overlap: bool) -> Result<Self> {
-        let Size { groups, rows, m, n } = problem.size;
-        let [high, wide, _] = kernel.tile.map(u64::from);
-        let columns = (n as u64).div_ceil(wide);
-        let tiles = (m as u64).div_ceil(high).saturating_mul(columns).saturating_mul(groups as u64);
-        let Problem { numbers, c, apart, .. } = problem;
-        let groups = groups_of(numbers, c, *apart, [groups, rows], [tiles, columns])?;
-        Ok(Call { groups, tiles: tiles as u32, overlap })
-    }
-}
 
 /// Launches a kernel.
 pub(super) fn run(
@@ -38,7 +15,8 @@ pub(super) fn run(
     function: &AnyFunction,
     stream: &Stream,
     problem: &Problem,
-    call: &Call,
+    tiled: &Tiled,
+    overlap: bool,
 ) -> Result<()> {
     let Problem { a, b, c, numbers, accumulate, .. } = problem;
     let backend = function.device().backend();
@@ -48,9 +26,9 @@ pub(super) fn run(
     let b: GlobalAbi<(), 3> = b.arg(backend, true, lines)?;
     let c: GlobalAbi<(), 3> = c.arg(backend, true, lines)?;
     expect_mapped(kernel.name, kernel.arch, [a.tma, b.tma])?;
-    let groups = Groups { numbers: numbers.address, ..call.groups };
-    let grid = function.resident_ctas().min(call.tiles).max(1);
-    let launch = Launch::grid([grid, 1, 1]).pdl(call.overlap && tma);
+    let groups = tiled.groups(numbers);
+    let grid = function.resident_ctas().min(tiled.tiles).max(1);
+    let launch = Launch::grid([grid, 1, 1]).pdl(overlap && tma);
     let args = KGroupedGemmArgs { a, b, c, groups, accumulate: u32::from(*accumulate) };
     // SAFETY: the arguments are those of the kernel. The views that the tensors come from are borrowed by the caller, C exclusively, and reach no
     // further than their shapes, which the kernel keeps to: groups have no rows but those, and C a matrix for each. There are as many numbers as the kernel reads.

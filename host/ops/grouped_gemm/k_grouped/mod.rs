@@ -11,8 +11,8 @@ use choose::{Compiled, Selection};
 pub use plan::KGroupedGemmPlan;
 use problem::Problem;
 
-use super::GroupRows;
 use crate::ops::frame::{Candidate, Choice};
+use crate::ops::groups::GroupRows;
 use crate::ops::{FloatElement, HalfElement};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 

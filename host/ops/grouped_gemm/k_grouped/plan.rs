@@ -1,11 +1,11 @@
 //! The kernel and launch of products over groups' rows, for tensors wherever they lie.
 
 use super::choose::{Compiled, Selection};
-use super::launch::{self, Call};
-use super::problem::Problem;
-use super::{GroupRows, KGroupedGemm};
+use super::problem::{Problem, Size};
+use super::{KGroupedGemm, launch};
 use crate::ops::frame::{Choice, Named, Operands, Plan, explained};
 use crate::ops::grouped_gemm::table::function;
+use crate::ops::groups::{GroupRows, Tiled};
 use crate::ops::{FloatElement, HalfElement};
 use crate::{AnyFunction, Element, Result, Stream, TensorView, TensorViewMut};
 
@@ -18,7 +18,15 @@ pub struct KGroupedGemmPlan {
     choice: Plan<Compiled>,
     operands: Operands,
     /// None where there is nothing to store.
-    launch: Option<(AnyFunction, Problem, Call)>,
+    launch: Option<Launch>,
+}
+
+#[derive(Clone, Debug)]
+struct Launch {
+    function: AnyFunction,
+    problem: Problem,
+    tiled: Tiled,
+    overlap: bool,
 }
 
 /// The tensors, in the order of a plan's.
@@ -47,8 +55,11 @@ impl KGroupedGemmPlan {
             None
         } else {
             let kernel = choice.descriptor();
-            let call = Call::new(&problem, kernel, gemm.overlap)?;
-            Some((function(&problem.device, kernel)?, problem, call))
+            let (Size { groups, rows, m, n }, [high, wide, _]) = (problem.size, kernel.tile.map(u64::from));
+            let (Problem { numbers, c, apart, .. }, of) = (&problem, [m, n].map(|size| size as u64));
+            let tiled = Tiled::by_products(numbers, c, *apart, [groups, rows], [of, [high, wide]])?;
+            let function = function(&problem.device, kernel)?;
+            Some(Launch { function, problem, tiled, overlap: gemm.overlap })
         };
         Ok(KGroupedGemmPlan { choice, operands, launch })
     }
@@ -68,8 +79,9 @@ impl KGroupedGemmPlan {
         let places = self.operands.places(stream, named(a, b, rows, c), None)?;
         match &self.launch {
             None => Ok(()),
-            Some((function, problem, call)) => {
-                launch::run(self.choice.descriptor(), function, stream, &problem.placed(&places), call)
+            Some(Launch { function, problem, tiled, overlap }) => {
+                let kernel = self.choice.descriptor();
+                launch::run(kernel, function, stream, &problem.placed(&places), tiled, *overlap)
             }
         }
     }

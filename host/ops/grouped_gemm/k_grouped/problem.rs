@@ -1,8 +1,7 @@
 //! What is asked to be computed, checked.
 
-use super::GroupRows;
 use crate::ops::frame::{Named, check, of_shape};
-use crate::ops::grouped_gemm::problem::in_three;
+use crate::ops::groups::{GroupRows, in_three};
 use crate::ops::{FloatElement, HalfElement};
 use crate::tensor::{Places, Untyped};
 use crate::{DType, Device, Error, Result, TensorView, TensorViewMut};

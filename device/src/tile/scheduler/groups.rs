@@ -1,15 +1,22 @@
 //! Which rows a group has, and which tiles a CTA takes of all groups.
 
-use tilewright_device::abi::PassedAsIs;
-use tilewright_device::arch::global;
-use tilewright_device::tile::division::Division;
-use tilewright_device::tile::{block_x, grid_x};
+use crate::abi::PassedAsIs;
+use crate::arch::global;
+use crate::arch::special::{block_x, grid_x};
+use crate::tile::memory::division::Division;
 
-/// Rows of tiles that are taken together, column by column: CTAs that run at a time share them in L2, and a group's matrix passes by once for
-/// so many.
-pub const PANEL: u32 = 16;
-
-/// Where the rows of each group are, as the host passes it.
+/// Where the rows of each group are, as the host passes it, and the tiles of products of them: a group's follow each other.
+///
+/// ```
+/// # use tilewright_device::tile::*;
+/// /// Each group's rows of A, copied to stages: A \[1, rows, K\].
+/// fn load<P: Schedule, const N: usize>(pipe: &mut Pipeline<P, N>, ring: &Ring<Shared<f32, 64, 32>, N>, a: Global<f32, 3>, groups: Groups) {
+///     // SAFETY: the host passes numbers of all groups.
+///     for at in unsafe { groups.tiles::<64>() } {
+///         pipe.loads(0..1, |s, k| copy(a.tile([at.matrix, at.m, k]).of_rows(at.first, at.rows), ring.at(s)));
+///     }
+/// }
+/// ```
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Groups {
@@ -21,7 +28,7 @@ pub struct Groups {
     pub rows: u32,
     /// Columns of tiles.
     pub columns: u32,
-    /// By [`PANEL`] rows of so many.
+    /// By [`PANEL`](Self::PANEL) rows of so many.
     pub by_panel: Division,
     /// The logarithm to base 2 of the bytes from one number to the next.
     pub log2_bytes: u32,
@@ -49,11 +56,15 @@ pub struct GroupTile {
 }
 
 impl Groups {
+    /// Rows of tiles that are taken together, column by column: CTAs that run at a time share them in L2, and a group's matrix passes by once for
+    /// so many.
+    pub const PANEL: u32 = 16;
+
     /// A number, as it may be used: no row is beyond a matrix's, whatever lies in memory.
     #[inline(always)]
     fn number(&self, i: u32) -> u32 {
         let at = self.numbers + ((i as u64) << self.log2_bytes);
-        // SAFETY: the host passes a number for each group, and one more where they are offsets.
+        // SAFETY: who made the iterator vouches for the numbers.
         (unsafe { global::ld_global_u32(at as *const u32) } as i32).max(0).cast_unsigned().min(self.rows)
     }
 
@@ -71,20 +82,27 @@ impl Groups {
     #[inline(always)]
     fn place(&self, high: u32, t: u32) -> (u32, u32) {
         let (panel, t) = self.by_panel.of(t);
-        let above = panel * PANEL;
-        let of = if high - above < PANEL { high - above } else { PANEL };
+        let above = panel * Self::PANEL;
+        // Never 0, as the compiler cannot know: a division that may panic is a call, and beside one ptxas gives no warpgroup more registers than another.
+        let of = (high - above).clamp(1, Self::PANEL);
         (above + t % of, t / of)
     }
 
     /// The tiles of products whose depth is a group's rows: `high` rows of tiles for each group, of which this CTA takes every `grid`-th.
+    ///
+    /// # Safety
+    /// The numbers are where `numbers` says, one for each group, and one more where they are offsets.
     #[inline(always)]
-    pub fn products(self, high: u32) -> Products {
-        Products { groups: self, high, next: block_x() }
+    pub unsafe fn products(self, high: u32) -> GroupProducts {
+        GroupProducts { groups: self, high, next: block_x() }
     }
 
     /// The tiles of `R` rows that this CTA takes: every `grid`-th of them all, group by group.
+    ///
+    /// # Safety
+    /// As for [`products`](Self::products).
     #[inline(always)]
-    pub fn tiles<const R: usize>(self) -> GroupTiles<R> {
+    pub unsafe fn tiles<const R: usize>(self) -> GroupTiles<R> {
         GroupTiles { groups: self, group: 0, before: 0, next: block_x() }
     }
 }
@@ -124,7 +142,7 @@ impl<const R: usize> Iterator for GroupTiles<R> {
 }
 
 /// The tiles of a CTA where all groups have as many.
-pub struct Products {
+pub struct GroupProducts {
     groups: Groups,
     /// Rows of tiles of a group.
     high: u32,
@@ -132,13 +150,13 @@ pub struct Products {
     next: u32,
 }
 
-impl Iterator for Products {
+impl Iterator for GroupProducts {
     type Item = GroupTile;
 
     #[inline(always)]
     fn next(&mut self) -> Option<GroupTile> {
         let Groups { count, columns, apart, .. } = self.groups;
-        let tiles = self.high * columns;
+        let tiles = (self.high * columns).max(1);
         let group = self.next / tiles;
         if group >= count {
             return None;

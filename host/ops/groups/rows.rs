@@ -23,22 +23,22 @@ impl<'a> GroupRows<'a> {
     }
 
     /// Whether groups have matrices of their own.
-    pub(super) fn are_apart(&self) -> bool {
+    pub(in crate::ops) fn are_apart(&self) -> bool {
         self.apart
     }
     /// The argument's name.
-    pub(super) fn name(&self) -> &'static str {
+    pub(in crate::ops) fn name(&self) -> &'static str {
         if self.apart { "counts" } else { "offsets" }
     }
-    pub(super) fn named(&self) -> Named<'_> {
+    pub(in crate::ops) fn named(&self) -> Named<'_> {
         self.numbers.named(self.name())
     }
-    pub(super) fn planned(&self, number: usize) -> Self {
+    pub(in crate::ops) fn planned(&self, number: usize) -> Self {
         GroupRows { numbers: self.numbers.planned(number), apart: self.apart }
     }
 
     /// The numbers, if they are those of so many groups.
-    pub(super) fn of_groups(&self, groups: usize) -> Result<Untyped> {
+    pub(in crate::ops) fn of_groups(&self, groups: usize) -> Result<Untyped> {
         let numbers = self.numbers.untyped();
         let (layout, len) = (numbers.layout, groups + usize::from(!self.apart));
         if layout.shape() != [len] {

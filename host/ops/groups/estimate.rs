@@ -1,0 +1,48 @@
+//! The time that products of groups take.
+
+/// As much as rows of tiles are held up by memory, if it is all the time.
+const HELD_UP: u64 = 256;
+
+/// Products whose rows are those of groups.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::ops) struct Work {
+    /// Groups that have rows.
+    pub(in crate::ops) groups: u64,
+    /// Rows of each, on average.
+    pub(in crate::ops) rows: u64,
+    /// Columns of tiles.
+    pub(in crate::ops) columns: u64,
+    /// Rows of a tile.
+    pub(in crate::ops) high: u64,
+    /// Cycles of a tile.
+    pub(in crate::ops) each: u64,
+    /// Bytes of a group's matrix.
+    pub(in crate::ops) matrix: u64,
+    /// Whether the kernel is made for few rows.
+    pub(in crate::ops) few: bool,
+}
+
+impl Work {
+    /// The time of all tiles, shared out among the SMs: that of the tensor cores or of what the L2 delivers, or that of matrices from memory, which hide
+    /// most of each other.
+    ///
+    /// From memory an SM gets 16 bytes a cycle. A group's matrix is read once where its rows of tiles keep step, as they do where one group's tiles are all that runs at a
+    /// time, and for each of them where memory holds them up: between the two by how long memory takes beside half of what is computed. Tiles of few rows do not leave it in L2 at
+    /// all. Rows vary: the last tile of each group is half full on average.
+    pub(in crate::ops) fn cycles(&self, sms: u32) -> u64 {
+        let &Work { groups, rows, columns, high, each, matrix, few } = self;
+        let sms = u64::from(sms).max(1);
+        // Rows of tiles, in halves.
+        let halves = (2 * rows / high + 1).max(2);
+        let compute = halves.saturating_mul(groups).saturating_mul(columns).saturating_mul(each) / 2 / sms;
+        let once = groups.saturating_mul(matrix) / (16 * sms);
+        let held_up = match few {
+            true => HELD_UP,
+            false if halves.saturating_mul(columns) / 2 >= sms => 0,
+            false => (once.saturating_mul(2 * HELD_UP) / compute.max(1)).min(HELD_UP),
+        };
+        let memory = once.saturating_add(once.saturating_mul((halves - 2) * held_up) / (2 * HELD_UP));
+        let (longer, shorter) = (compute.max(memory), compute.min(memory));
+        (longer + shorter / 8).max(each)
+    }
+}
