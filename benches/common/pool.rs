@@ -11,6 +11,7 @@ pub struct Pools<'a> {
     device: &'a Device,
     f16: Place<f16>,
     bf16: Place<bf16>,
+    f32: Place<f32>,
 }
 
 /// A pool once it was asked for.
@@ -23,12 +24,16 @@ struct Place<T> {
 impl<'a> Pools<'a> {
     /// Pools for cases of types that need so many elements of inputs and outputs.
     pub fn new(device: &'a Device, needs: impl IntoIterator<Item = (DType, [usize; 2])>) -> Self {
-        let (mut f16, mut bf16) = (Place::new(), Place::new());
+        let (mut f16, mut bf16, mut f32) = (Place::new(), Place::new(), Place::new());
         for (dtype, needed) in needs {
-            let most = if dtype == DType::F16 { &mut f16.most } else { &mut bf16.most };
+            let most = match dtype {
+                DType::F16 => &mut f16.most,
+                DType::F32 => &mut f32.most,
+                _ => &mut bf16.most,
+            };
             *most = [most[0].max(needed[0]), most[1].max(needed[1])];
         }
-        Self { device, f16, bf16 }
+        Self { device, f16, bf16, f32 }
     }
 
     pub fn f16(&self) -> Result<&Pool<f16>> {
@@ -37,6 +42,11 @@ impl<'a> Pools<'a> {
 
     pub fn bf16(&self) -> Result<&Pool<bf16>> {
         self.bf16.made(self.device)
+    }
+
+    #[allow(dead_code, reason = "not every benchmark has cases of f32")]
+    pub fn f32(&self) -> Result<&Pool<f32>> {
+        self.f32.made(self.device)
     }
 }
 

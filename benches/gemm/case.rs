@@ -48,18 +48,21 @@ pub fn selected(words: &[String]) -> Result<Vec<Case>> {
 
 /// Every case, in the order of the table.
 pub fn all() -> Vec<Case> {
+    // Products of f32 are the same on both.
     let ampere = |case: &Case| Case { m: 4096, n: 4096, k: 4096, path: Path::Sm80, ..*case };
     let tables: Vec<_> = of(&SHAPES);
     tables
         .chunks(SHAPES.len())
-        .flat_map(|cases| cases.iter().copied().chain(cases.first().map(ampere)))
+        .flat_map(|cases| {
+            cases.iter().copied().chain(cases.first().filter(|case| case.dtype != DType::F32).map(ampere))
+        })
         .collect()
 }
 
 /// Every type and layout of these shapes.
 fn of(shapes: &[[usize; 3]]) -> Vec<Case> {
     let mut cases = Vec::new();
-    for dtype in [DType::F16, DType::BF16] {
+    for dtype in [DType::F16, DType::BF16, DType::F32] {
         for b_transposed in [true, false] {
             let path = Path::Chosen;
             cases.extend(shapes.iter().map(|&[m, n, k]| Case { dtype, m, n, k, b_transposed, path }));
@@ -84,9 +87,13 @@ impl Case {
         self.elements().iter().sum::<usize>() * self.dtype.bytes()
     }
 
-    /// The relative error of rounding an element of C.
+    /// The relative error of rounding an element of C, and of f32 of each step of its sum.
     pub fn rounding(&self) -> f64 {
-        if self.dtype == DType::F16 { f16::ROUNDING } else { bf16::ROUNDING }
+        match self.dtype {
+            DType::F16 => f16::ROUNDING,
+            DType::F32 => f32::ROUNDING * (self.k as f64).sqrt(),
+            _ => bf16::ROUNDING,
+        }
     }
 
     /// Whether memory, not the tensor cores, bounds it on current GPUs.

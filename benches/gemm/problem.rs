@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tilewright::ops::{FloatElement, Gemm, GemmCandidate, GemmViews, HalfElement};
+use tilewright::ops::{FloatElement, Gemm, GemmCandidate, GemmInput, GemmViews};
 use tilewright::{DType, Device, Result, Stream, Tensor, TensorView, TensorViewMut};
 use tilewright_support::Real;
 use tilewright_support::reference::sample;
@@ -64,6 +64,7 @@ impl<'a> Matrices<'a> {
         let (sizes, workspace) = (Sizes::of(self.device, &case), &self.workspace);
         Ok(match case.dtype {
             DType::F16 => Box::new(InPool { pool: self.pools.f16()?, case, sizes, workspace }),
+            DType::F32 => Box::new(InPool { pool: self.pools.f32()?, case, sizes, workspace }),
             _ => Box::new(InPool { pool: self.pools.bf16()?, case, sizes, workspace }),
         })
     }
@@ -115,7 +116,7 @@ impl<T: Real> InPool<'_, T> {
     }
 }
 
-impl<T: Real + HalfElement> Problem for InPool<'_, T> {
+impl<T: Real + GemmInput + FloatElement> Problem for InPool<'_, T> {
     fn case(&self) -> &Case {
         &self.case
     }

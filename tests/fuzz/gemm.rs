@@ -11,12 +11,13 @@ use crate::random::Random;
 use crate::{Call, Outcome};
 
 pub fn case(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
-    match random.below(6) {
+    match random.below(7) {
         0 => of::<f16, f16>(random, device, call),
         1 => of::<f16, f32>(random, device, call),
         2 => of::<f16, bf16>(random, device, call),
         3 => of::<bf16, bf16>(random, device, call),
         4 => of::<bf16, f32>(random, device, call),
+        5 => of::<f32, f32>(random, device, call),
         _ => of::<bf16, f16>(random, device, call),
     }
 }

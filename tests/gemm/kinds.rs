@@ -19,7 +19,8 @@ pub fn each(visitor: &mut impl Visitor) -> Outcome {
     of::<f16, f32>(visitor)?;
     of::<bf16, f16>(visitor)?;
     of::<bf16, bf16>(visitor)?;
-    of::<bf16, f32>(visitor)
+    of::<bf16, f32>(visitor)?;
+    of::<f32, f32>(visitor)
 }
 
 fn of<T: Input, U: Output>(visitor: &mut impl Visitor) -> Outcome {

@@ -14,6 +14,7 @@ mod constant;
 mod divided;
 mod epilogue;
 mod errors;
+mod full;
 mod gated;
 mod kernels;
 mod kinds;
@@ -71,6 +72,8 @@ fn main() -> ExitCode {
         .device(Arch::Sm90a, "overlapping chains in graphs", chains::in_graphs)
         .device(Arch::Sm90a, "overlapping chains of sums", chains::of_sums)
         .device(Arch::Sm90a, "overlapping chains whose weights are constant", constant::chains)
+        .device(Arch::Sm80, "f32 in full precision, on every kernel", full::kernels_of_f32)
+        .device(Arch::Sm80, "f32 keeps the bits that tf32 has not", full::precision)
         .device(Arch::Sm80, "refused calls leave everything alone", errors::leave_everything_alone)
         .device(Arch::Sm80, "one operator on two devices", errors::two_devices)
         .device(Arch::Sm80, "memory that is too small", errors::too_small)

@@ -193,7 +193,9 @@ impl Selection<'_> {
                 // The transposed product's A is B read the other way, and its B is A.
                 let of = if transposed { 1 - i } else { i };
                 let reading = self.readings[of][usize::from(row_major != transposed)];
-                let line = if row_major { [k, n][i] } else { [m, k][i] };
+                // In units of 16 bits.
+                let width = self.matrices.a.dtype.bytes() / 2;
+                let line = width * if row_major { [k, n][i] } else { [m, k][i] };
                 Operand { name, reading, row_major, line }.check(Copies::of(kernel.arch))?;
             }
         }
@@ -298,7 +300,15 @@ fn estimate(
     };
     let bytes = (m + read) * split * STEP * 2 / cluster;
     let of_l2 = bytes.saturating_mul(ctas.min(sms)) / l2_rate;
-    let step = (rows * n / 28).max(bytes / arrive).max(of_l2) * slowness;
+    let step = match kernel.input {
+        // 128 products of f32 a cycle; loads of elements take a quarter of that, and as much again where tiles are small (five products on an H200, 2026-11-28).
+        "f32" => match (kernel.any_strides, kernel.tile[0]) {
+            (false, _) => rows * n / 2,
+            (true, 64..) => rows * n * 5 / 8,
+            (true, _) => rows * n,
+        },
+        _ => (rows * n / 28).max(bytes / arrive).max(of_l2) * slowness,
+    };
     let steps = (size.k as u64).div_ceil(STEP).div_ceil(split);
     // Two warpgroups' sums, in pieces of 32 KiB.
     let sums = if split > 1 { 1000 * (split - 1) * (rows * n * 2).div_ceil(32768) } else { 0 };

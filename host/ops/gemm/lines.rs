@@ -29,6 +29,10 @@ impl Lines {
     /// What copies the operands of `matrices` that need it, by what is `known` of them in every run. None where none does, or a copy is larger than memory could be.
     pub(super) fn of(matrices: &Matrices, known: &Matrices, overlap: bool) -> Result<Option<Self>> {
         let device = &matrices.device;
+        // Kernels of f32 that read any strides are nearly as fast as others.
+        if matrices.a.dtype.bytes() != 2 {
+            return Ok(None);
+        }
         // A build may leave an architecture out: then its products have no fast kernels of that either.
         let able = |kernel: &&Listed<CopyKernel>| device.runs(kernel.arch) && has(&KERNELS, kernel.arch);
         let Some(kernel) = COPIES.iter().find(able) else { return Ok(None) };

@@ -22,9 +22,10 @@ use super::frame::{Candidate, Choice};
 use super::{FloatElement, HalfElement, Tuner};
 use crate::{Element, Error, KernelEntry, Result, Stream, Tensor, TensorView, TensorViewMut};
 
-/// Element types of a GEMM's inputs: those of [`HalfElement`], `f16` and `bf16`.
+/// Element types of a GEMM's inputs: those of [`HalfElement`], `f16` and `bf16`, and `f32`.
 pub trait GemmInput: Element {}
 impl<T: HalfElement> GemmInput for T {}
+impl GemmInput for f32 {}
 
 /// A kernel that could compute a GEMM, or why it could not.
 pub type GemmCandidate = Candidate<Compiled>;
@@ -48,8 +49,9 @@ pub fn gemm<T: GemmInput, U: FloatElement>(
 ///   missing ones repeat.
 /// - Dimensions of the batch that strides step over evenly are one, and belong to M where one B serves them all: x \[batch, rows, K\] times
 ///   a weight \[K, N\] is one product of batch x rows rows. What cannot be one takes a launch for each index.
-/// - Products are of `T` (f16 or bf16), accumulated in f32; alpha, beta, the bias and the [activation](Self::activation) apply in f32; then
-///   the result is rounded to `U` (f16, bf16 or f32), to nearest even.
+/// - Products are of `T` (f16, bf16 or f32), accumulated in f32; alpha, beta, the bias and the [activation](Self::activation) apply in f32; then
+///   the result is rounded to `U` (f16, bf16 or f32), to nearest even. Those of f32 are to `U` = f32 alone, by ordinary instructions in full precision, a twentieth of the tensor cores'
+///   rate; [`ScaledGemm`](super::ScaledGemm) multiplies f32 as tf32.
 /// - The bias is \[N\], one value a column, or anything else that broadcasts to C's shape.
 /// - C is not read when beta is 0: it may hold anything. No rows, columns or batches: nothing is done. K of 0: a product of 0.
 /// - Lines that are aligned to 16 bytes are read by the fast kernels. Others, as those of an odd depth, are copied into such first, where that takes less time than a kernel

@@ -3,7 +3,7 @@
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
     Activation, ColMajor, Element, Elements, FullRow, Gemm, Major, Multistage, OneConsumer, OutputLayout,
-    Overlapped, Overlaps, PerWarpgroup, PingPongCluster, Reads, RowMajor, Simt, TwoConsumers,
+    Overlapped, Overlaps, PerWarpgroup, PingPongCluster, Reads, RowMajor, Simt, Threads, TwoConsumers,
     TwoConsumersCluster, TwoConsumersClusterOfFour, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
@@ -180,6 +180,17 @@ kernels! {
     for E in ACTIVE, (T, U) in ALIKE, (O, A, B, C) in ROWS {
         sm_90: [gemm_sm_90_ T _ U _ O _ E _128x256x64s4k1]:
             gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, E, A, B, C, 128, 256, 64, 4, 1, 64>;
+    }
+    // f32, exactly, by ordinary instructions: with lines of both operands along B's columns and A's depth, or anyhow.
+    for E in ANY {
+        sm_80: [gemm_sm_80_f32_f32_nn_ E _128x128x16s3k1]:
+            gemm<Multistage<8, Vectors>, Threads<16, 16, 4>, f32, f32, E, RowMajor, RowMajor, RowMajor, 128, 128, 16, 3, 1, 64>;
+        sm_80: [gemm_sm_80_f32_f32_any_ E _32x64x16s3k1]:
+            gemm<Multistage<4, Elements>, Threads<8, 16, 4>, f32, f32, E, RowMajor, RowMajor, RowMajor, 32, 64, 16, 3, 1, 64>;
+    }
+    for (E, M) in [(none, 128), (relu, 64), (gelu, 64), (silu, 64)] {
+        sm_80: [gemm_sm_80_f32_f32_any_ E _ M x128x16s3k1]:
+            gemm<Multistage<8, Elements>, Threads<16, 16, 4>, f32, f32, E, RowMajor, RowMajor, RowMajor, M, 128, 16, 3, 1, 64>;
     }
     // Wider outputs.
     for (T, U) in WIDER, (O, A, B, C) in ORDERS {

@@ -172,29 +172,50 @@ where
 {
     #[inline(always)]
     fn copy_to(self, to: GlobalTileMut<T, RANK, O, BOX>) {
-        expect_computing(L::THREADS);
-        if thread_x() >= L::THREADS {
-            return;
-        }
-        let step = const { per_access::<T>(L::RUN) };
-        let (row, col) = L::coord(thread_x_volatile(), 0);
-        let window = to.0.window(M, N).from(row, col);
-        let together = O::ROW_MAJOR && to.0.of.align as usize >= step * T::BYTES;
-        let mut i = 0;
-        while i < L::Regs::<T>::LEN {
-            let (row, col) = L::offset(i);
-            if together && row < window.rows && col + step as u32 <= window.cols {
-                // SAFETY: the access is inside the tensor and aligned as its host view says.
-                unsafe { store_global(window.at(row, col), gather(&self.regs, i, step), step) };
-            } else {
-                let mut e = 0;
-                while e < step {
-                    window.write(row, col + e as u32, self.regs.get(i + e));
-                    e += 1;
-                }
+        store_runs(&self, &to);
+    }
+}
+
+/// Stores a fragment by the runs that each thread has; what lies outside of the tensor is not stored.
+#[inline(always)]
+pub(in crate::tile) fn store_runs<
+    T,
+    O,
+    L,
+    const RANK: usize,
+    const BOX: usize,
+    const M: usize,
+    const N: usize,
+>(
+    fragment: &Fragment<T, M, N, L>,
+    to: &GlobalTileMut<T, RANK, O, BOX>,
+) where
+    T: Element,
+    O: Major,
+    L: FragmentLayout<M, N>,
+{
+    expect_computing(L::THREADS);
+    if thread_x() >= L::THREADS {
+        return;
+    }
+    let step = const { per_access::<T>(L::RUN) };
+    let (row, col) = L::coord(thread_x_volatile(), 0);
+    let window = to.0.window(M, N).from(row, col);
+    let together = O::ROW_MAJOR && to.0.of.align as usize >= step * T::BYTES;
+    let mut i = 0;
+    while i < L::Regs::<T>::LEN {
+        let (row, col) = L::offset(i);
+        if together && row < window.rows && col + step as u32 <= window.cols {
+            // SAFETY: the access is inside the tensor and aligned as its host view says.
+            unsafe { store_global(window.at(row, col), gather(&fragment.regs, i, step), step) };
+        } else {
+            let mut e = 0;
+            while e < step {
+                window.write(row, col + e as u32, fragment.regs.get(i + e));
+                e += 1;
             }
-            i += step;
         }
+        i += step;
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod columns;
 pub mod staging;
+mod threads;
 mod warpgroups;
 mod warps;
 
