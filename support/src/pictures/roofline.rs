@@ -80,14 +80,15 @@ fn point(row: &Row<'_>) -> Option<[f32; 2]> {
     ((X[0]..X[1]).contains(&intensity) && (Y[0]..Y[1]).contains(&rate)).then_some([intensity, rate])
 }
 
-/// Operations a byte of a product of 16-bit matrices, whose case says `M x N x K` in one word.
+/// Operations a byte of a product of matrices of f32 or of 16 bits, whose case says so and `M x N x K` in one word.
 fn of_shape(case: &str) -> Option<f32> {
     let shape = case.split(' ').find_map(|word| {
         let sizes: Vec<f32> = word.split('x').map(str::parse).collect::<Result<_, _>>().ok()?;
         <[f32; 3]>::try_from(sizes).ok()
     });
     let [m, n, k] = shape?;
-    Some(2.0 * m * n * k / (2.0 * (m * n + n * k + m * k)))
+    let width = if case.starts_with("f32 ") { 4.0 } else { 2.0 };
+    Some(2.0 * m * n * k / (width * (m * n + n * k + m * k)))
 }
 
 #[cfg(test)]
@@ -96,8 +97,8 @@ mod tests {
 
     #[test]
     fn points_are_of_the_rate_and_the_bytes() {
-        let page = "## GEMM\n| case | TFLOP/s | GB/s |\n| --- | --- | --- |\n| f16 64x64x64 NT | 32 | |\n| f16 16x16x16 NT | 64 | 2000 |\n| copy | 1 | 2 |\n";
+        let page = "## GEMM\n| case | TFLOP/s | GB/s |\n| --- | --- | --- |\n| f16 64x64x64 NT | 32 | |\n| f16 16x16x16 NT | 64 | 2000 |\n| f32 96x96x96 NT | 32 | |\n| copy | 1 | 2 |\n";
         let points: Vec<_> = rows(page, "GEMM").iter().filter_map(point).collect();
-        assert_eq!(points, [[64.0 / 3.0, 32.0], [32.0, 64.0]]);
+        assert_eq!(points, [[64.0 / 3.0, 32.0], [32.0, 64.0], [16.0, 32.0]]);
     }
 }
