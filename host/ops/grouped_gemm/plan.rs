@@ -6,8 +6,8 @@ use super::table::{self, Compiled};
 use super::{GroupRows, GroupedGemm};
 use crate::ops::HalfElement;
 use crate::ops::frame::{Choice, Named, Operands, Plan, explained};
-use crate::ops::groups::Tiled;
-use crate::{AnyFunction, Element, Result, Stream, TensorView, TensorViewMut};
+use crate::ops::groups::{Loaded, Tiled};
+use crate::{Element, Result, Stream, TensorView, TensorViewMut};
 
 /// The kernel that computes products of groups, why it was chosen, and all that its launch needs but memory.
 ///
@@ -18,15 +18,7 @@ pub struct GroupedGemmPlan {
     choice: Plan<Compiled>,
     operands: Operands,
     /// None where there is nothing to store.
-    launch: Option<Launch>,
-}
-
-#[derive(Clone, Debug)]
-struct Launch {
-    function: AnyFunction,
-    problem: Problem,
-    tiled: Tiled,
-    overlap: bool,
+    loaded: Option<Loaded<Problem>>,
 }
 
 /// What a [`GroupedGemmPlan`] runs on beside A, B, the groups' rows and C: given where the plan was made with it.
@@ -67,7 +59,7 @@ impl GroupedGemmPlan {
         let problem =
             Problem::new(&a.planned(0), &b.planned(1), &rows.planned(2), &c.planned(3), scales.as_ref())?;
         let choice = Selection::new(&problem, T::DTYPE.name(), gemm.expected)?.choose(gemm.kernel)?;
-        let launch = if problem.is_empty() {
+        let loaded = if problem.is_empty() {
             None
         } else {
             let kernel = choice.descriptor();
@@ -75,9 +67,9 @@ impl GroupedGemmPlan {
             let Problem { numbers, c, apart, .. } = &problem;
             let tiled = Tiled::by_rows(numbers, c, *apart, [groups, rows, n], [high, wide])?;
             let function = table::function(&problem.device, kernel)?;
-            Some(Launch { function, problem, tiled, overlap: gemm.overlap })
+            Some(Loaded { function, problem, tiled, overlap: gemm.overlap })
         };
-        Ok(GroupedGemmPlan { choice, operands, launch })
+        Ok(GroupedGemmPlan { choice, operands, loaded })
     }
 
     /// Queues the products on `stream`.
@@ -98,13 +90,9 @@ impl GroupedGemmPlan {
 
     pub(super) fn queue(&self, stream: &Stream, tensors: [Option<Named<'_>>; 5]) -> Result<()> {
         let places = self.operands.places(stream, tensors, None)?;
-        match &self.launch {
-            None => Ok(()),
-            Some(Launch { function, problem, tiled, overlap }) => {
-                let kernel = self.choice.descriptor();
-                table::run(kernel, function, stream, &problem.placed(&places), tiled, *overlap)
-            }
-        }
+        self.loaded.as_ref().map_or(Ok(()), |loaded| {
+            table::run(self.choice.descriptor(), loaded, stream, &loaded.problem.placed(&places))
+        })
     }
 }
 

@@ -44,48 +44,19 @@ impl Problem {
         let &[groups, k, n] = b.shape() else {
             return wrong("b", b.shape(), "of shape [groups, K, N]".to_owned());
         };
-        let apart = rows.are_apart();
-        let (of_a, of_c) = match (apart, a.shape()) {
-            (false, &[total, _]) => (vec![total, k], vec![total, n]),
-            (true, &[_, rows, _]) => (vec![groups, rows, k], vec![groups, rows, n]),
-            (false, shape) => {
-                return wrong(
-                    "a",
-                    shape,
-                    format!("of shape [total, {k}]: all groups' rows, where there are offsets"),
-                );
-            }
-            (true, shape) => {
-                return wrong(
-                    "a",
-                    shape,
-                    format!(
-                        "of shape [{groups}, rows, {k}]: a matrix for each group, where there are counts"
-                    ),
-                );
-            }
-        };
-        if a.shape() != of_a {
-            let why = if apart {
-                "as many matrices as `b`, and as many columns as those have rows"
-            } else {
-                "as many columns as matrices of `b` have rows"
-            };
-            return wrong("a", a.shape(), format!("{}: {why}", of_shape(&of_a)));
-        }
+        let lines = rows.lines(a.shape(), [groups, k], "as many columns as matrices of `b` have rows")?;
+        let of_c: Vec<_> = lines.iter().copied().chain([n]).collect();
         if c.shape() != of_c {
             return wrong("c", c.shape(), format!("{}: rows as `a`, columns as `b`", of_shape(&of_c)));
         }
-        let lines = &of_c[..of_c.len() - 1];
-        if let Some(scales) = scales.filter(|scales| scales.shape() != lines) {
-            return wrong("scales", scales.shape(), format!("{}: one for each row of `c`", of_shape(lines)));
+        if let Some(scales) = scales.filter(|scales| scales.shape() != lines.as_slice()) {
+            return wrong("scales", scales.shape(), format!("{}: one for each row of `c`", of_shape(&lines)));
         }
         let numbers = rows.of_groups(groups)?;
         let device = c.device();
         let read = [Named::read("a", a), Named::read("b", b), rows.named()];
         let read = read.into_iter().chain(scales.map(|scales| Named::read("scales", scales)));
         check(device, read.chain([Named::written("c", c)]))?;
-        let rows = of_a[of_a.len() - 2];
         Ok(Problem {
             device: device.clone(),
             a: in_three(a.untyped())?,
@@ -93,8 +64,8 @@ impl Problem {
             c: in_three(c.untyped())?,
             scales: scales.map(|scales| in_columns(scales.untyped())).transpose()?,
             numbers,
-            apart,
-            size: Size { groups, rows, n, k },
+            apart: rows.are_apart(),
+            size: Size { groups, rows: lines[lines.len() - 1], n, k },
         })
     }
 

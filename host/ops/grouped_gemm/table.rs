@@ -10,8 +10,8 @@ use tilewright_grouped_gemm::{GROUPED, GroupedGemmArgs, GroupedGemmFewArgs, Grou
 
 use super::problem::Problem;
 use crate::ops::frame::{Table, expect_mapped};
-use crate::ops::groups::{BOX, Tiled};
-use crate::{AnyFunction, Arch, Device, Launch, Result, Stream};
+use crate::ops::groups::{BOX, Loaded};
+use crate::{AnyFunction, Arch, Device, Result, Stream};
 
 /// Scales of no rows.
 const NOTHING: GlobalAbi<f32, 3> = GlobalAbi {
@@ -44,25 +44,22 @@ pub(super) fn function<D>(device: &Device, kernel: &Listed<D>) -> Result<AnyFunc
 /// Launches a kernel.
 pub(super) fn run(
     kernel: &Compiled,
-    function: &AnyFunction,
+    loaded: &Loaded<Problem>,
     stream: &Stream,
     problem: &Problem,
-    tiled: &Tiled,
-    overlap: bool,
 ) -> Result<()> {
     let Problem { a, b, c, scales, numbers, .. } = problem;
+    let (function, launch) = (&loaded.function, loaded.grid(kernel.arch));
     let backend = function.device().backend();
     let (tma, b_rows) = (kernel.arch == Arch::Sm90a, kernel.row_major_b);
     let lines = |count| if tma { count } else { 0 };
-    let groups = tiled.groups(numbers);
+    let groups = loaded.tiled.groups(numbers);
     let a: GlobalAbi<(), 3> = a.arg(backend, true, lines(kernel.box_lines))?;
     let c: GlobalAbi<(), 3> = c.arg(backend, true, lines(BOX))?;
     let scales: GlobalAbi<f32, 3> = match scales {
         Some(scales) => scales.arg(backend, true, 0)?,
         None => NOTHING,
     };
-    let grid = function.resident_ctas().min(tiled.tiles).max(1);
-    let launch = Launch::grid([grid, 1, 1]).pdl(overlap && tma);
     let (mut b, policy): (GlobalAbi<(), 3>, _) = match kernel.of {
         RowsOf::Many => (b.arg(backend, b_rows, lines(BOX))?, EVICT_NORMAL),
         // Nobody reads a matrix again.

@@ -6,7 +6,7 @@ mod tiles;
 
 pub(super) use estimate::Work;
 pub use rows::GroupRows;
-pub(super) use tiles::{BOX, Tiled};
+pub(super) use tiles::{BOX, Loaded, Tiled};
 
 use crate::Result;
 use crate::tensor::{Layout, Untyped};

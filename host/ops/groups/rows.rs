@@ -37,6 +37,37 @@ impl<'a> GroupRows<'a> {
         GroupRows { numbers: self.numbers.planned(number), apart: self.apart }
     }
 
+    /// What lies before the columns of A's shape: \[total\], or \[groups, rows\] where groups have matrices of their own.
+    ///
+    /// `what` is the tensor whose matrices there are so many of, and what of them A has as many columns as.
+    pub(in crate::ops) fn lines(
+        &self,
+        a: &[usize],
+        [groups, columns]: [usize; 2],
+        what: &str,
+    ) -> Result<Vec<usize>> {
+        let (expected, why) = match (self.apart, a) {
+            (false, &[total, _]) => (vec![total, columns], what.to_owned()),
+            (true, &[_, rows, _]) => {
+                (vec![groups, rows, columns], format!("a matrix for each group, {what}"))
+            }
+            (apart, _) => {
+                let allowed = if apart {
+                    format!(
+                        "of shape [{groups}, rows, {columns}]: a matrix for each group, where there are counts"
+                    )
+                } else {
+                    format!("of shape [total, {columns}]: all groups' rows, where there are offsets")
+                };
+                return Err(Error::argument("a", of_shape(a), allowed));
+            }
+        };
+        if a != expected {
+            return Err(Error::argument("a", of_shape(a), format!("{}: {why}", of_shape(&expected))));
+        }
+        Ok(expected[..expected.len() - 1].to_vec())
+    }
+
     /// The numbers, if they are those of so many groups.
     pub(in crate::ops) fn of_groups(&self, groups: usize) -> Result<Untyped> {
         let numbers = self.numbers.untyped();

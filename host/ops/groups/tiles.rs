@@ -7,7 +7,7 @@ use super::GroupRows;
 use crate::ops::frame::of_shape;
 use crate::ops::indices::log2_bytes;
 use crate::tensor::Untyped;
-use crate::{Error, Result};
+use crate::{AnyFunction, Arch, Error, Launch, Result};
 
 /// Lines of a TMA box.
 pub(in crate::ops) const BOX: u32 = 64;
@@ -78,6 +78,25 @@ impl Tiled {
     /// The kernels' argument, with the numbers where they lie.
     pub(in crate::ops) fn groups(&self, numbers: &Untyped) -> Groups {
         Groups { numbers: numbers.address, ..self.groups }
+    }
+}
+
+/// A kernel with all that its launches need but memory.
+#[derive(Clone, Debug)]
+pub(in crate::ops) struct Loaded<P> {
+    pub(in crate::ops) function: AnyFunction,
+    /// At the places of a plan.
+    pub(in crate::ops) problem: P,
+    pub(in crate::ops) tiled: Tiled,
+    /// May start while the preceding grid still runs.
+    pub(in crate::ops) overlap: bool,
+}
+
+impl<P> Loaded<P> {
+    /// The grid of a kernel of this architecture: as many CTAs as run at a time, if there are tiles for them.
+    pub(in crate::ops) fn grid(&self, arch: Arch) -> Launch {
+        let ctas = self.function.resident_ctas().min(self.tiled.tiles).max(1);
+        Launch::grid([ctas, 1, 1]).pdl(self.overlap && arch == Arch::Sm90a)
     }
 }
 

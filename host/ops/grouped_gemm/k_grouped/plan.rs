@@ -5,9 +5,9 @@ use super::problem::{Problem, Size};
 use super::{KGroupedGemm, launch};
 use crate::ops::frame::{Choice, Named, Operands, Plan, explained};
 use crate::ops::grouped_gemm::table::function;
-use crate::ops::groups::{GroupRows, Tiled};
+use crate::ops::groups::{GroupRows, Loaded, Tiled};
 use crate::ops::{FloatElement, HalfElement};
-use crate::{AnyFunction, Element, Result, Stream, TensorView, TensorViewMut};
+use crate::{Element, Result, Stream, TensorView, TensorViewMut};
 
 /// The kernel that computes products over groups' rows, why it was chosen, and all that its launch needs but memory.
 ///
@@ -18,15 +18,7 @@ pub struct KGroupedGemmPlan {
     choice: Plan<Compiled>,
     operands: Operands,
     /// None where there is nothing to store.
-    launch: Option<Launch>,
-}
-
-#[derive(Clone, Debug)]
-struct Launch {
-    function: AnyFunction,
-    problem: Problem,
-    tiled: Tiled,
-    overlap: bool,
+    loaded: Option<Loaded<Problem>>,
 }
 
 /// The tensors, in the order of a plan's.
@@ -51,7 +43,7 @@ impl KGroupedGemmPlan {
         let (a, b, rows, c) = (a.planned(0), b.planned(1), rows.planned(2), c.planned(3));
         let problem = Problem::new(&a, &b, &rows, &c, gemm.accumulate)?;
         let choice = Selection::new(&problem)?.choose(gemm.kernel)?;
-        let launch = if problem.is_empty() {
+        let loaded = if problem.is_empty() {
             None
         } else {
             let kernel = choice.descriptor();
@@ -59,9 +51,9 @@ impl KGroupedGemmPlan {
             let (Problem { numbers, c, apart, .. }, of) = (&problem, [m, n].map(|size| size as u64));
             let tiled = Tiled::by_products(numbers, c, *apart, [groups, rows], [of, [high, wide]])?;
             let function = function(&problem.device, kernel)?;
-            Some(Launch { function, problem, tiled, overlap: gemm.overlap })
+            Some(Loaded { function, problem, tiled, overlap: gemm.overlap })
         };
-        Ok(KGroupedGemmPlan { choice, operands, launch })
+        Ok(KGroupedGemmPlan { choice, operands, loaded })
     }
 
     /// Queues the products on `stream`.
@@ -77,13 +69,9 @@ impl KGroupedGemmPlan {
         c: &mut TensorViewMut<'_, U>,
     ) -> Result<()> {
         let places = self.operands.places(stream, named(a, b, rows, c), None)?;
-        match &self.launch {
-            None => Ok(()),
-            Some(Launch { function, problem, tiled, overlap }) => {
-                let kernel = self.choice.descriptor();
-                launch::run(kernel, function, stream, &problem.placed(&places), tiled, *overlap)
-            }
-        }
+        self.loaded.as_ref().map_or(Ok(()), |loaded| {
+            launch::run(self.choice.descriptor(), loaded, stream, &loaded.problem.placed(&places))
+        })
     }
 }
 

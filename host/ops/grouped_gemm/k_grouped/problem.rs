@@ -57,31 +57,8 @@ impl Problem {
             let was = format!("of {}", U::DTYPE.name());
             return Err(Error::argument("c", was, "of f32, where products are added to it"));
         }
-        let apart = rows.are_apart();
-        let of_a = match (apart, a.shape()) {
-            (false, &[total, _]) => vec![total, m],
-            (true, &[_, rows, _]) => vec![groups, rows, m],
-            (false, shape) => {
-                let allowed = format!("of shape [total, {m}]: all groups' rows, where there are offsets");
-                return wrong("a", shape, allowed);
-            }
-            (true, shape) => {
-                let allowed = format!(
-                    "of shape [{groups}, rows, {m}]: a matrix for each group, where there are counts"
-                );
-                return wrong("a", shape, allowed);
-            }
-        };
-        if a.shape() != of_a {
-            let why = if apart {
-                "as many matrices as `c`, and as many columns as those have rows"
-            } else {
-                "as many columns as matrices of `c` have rows"
-            };
-            return wrong("a", a.shape(), format!("{}: {why}", of_shape(&of_a)));
-        }
-        let (lines, mut of_b) = (of_a.len() - 1, of_a);
-        of_b[lines] = n;
+        let lines = rows.lines(a.shape(), [groups, m], "as many columns as matrices of `c` have rows")?;
+        let of_b: Vec<_> = lines.iter().copied().chain([n]).collect();
         if b.shape() != of_b {
             return wrong("b", b.shape(), format!("{}: rows as `a`, columns as `c`", of_shape(&of_b)));
         }
@@ -94,9 +71,9 @@ impl Problem {
             b: in_three(b.untyped())?,
             c: c.untyped(),
             numbers,
-            apart,
+            apart: rows.are_apart(),
             accumulate,
-            size: Size { groups, rows: of_b[lines - 1], m, n },
+            size: Size { groups, rows: lines[lines.len() - 1], m, n },
         })
     }
 

@@ -7,21 +7,20 @@ use tilewright_scaled_gemm::{GroupedScaledGemmArgs, GroupedScaledGemmFewArgs};
 use super::choose::Compiled;
 use super::problem::Problem;
 use crate::ops::frame::expect_mapped;
-use crate::ops::groups::{BOX, Tiled};
-use crate::{AnyFunction, Launch, Result, Stream};
+use crate::ops::groups::{BOX, Loaded};
+use crate::{Result, Stream};
 
 /// Launches a kernel.
 pub(super) fn run(
     kernel: &Compiled,
-    function: &AnyFunction,
+    loaded: &Loaded<Problem>,
     stream: &Stream,
     problem: &Problem,
-    tiled: &Tiled,
-    overlap: bool,
 ) -> Result<()> {
     let Problem { a, b, c, scales, numbers, size, .. } = problem;
+    let (function, launch) = (&loaded.function, loaded.grid(kernel.arch));
     let backend = function.device().backend();
-    let groups = tiled.groups(numbers);
+    let groups = loaded.tiled.groups(numbers);
     let a: GlobalAbi<(), 3> = a.arg(backend, true, kernel.box_lines)?;
     let c: GlobalAbi<(), 3> = c.arg(backend, true, BOX)?;
     // Nobody reads a matrix again where rows are few.
@@ -36,8 +35,6 @@ pub(super) fn run(
     }
     let [line_scales, block_scales]: [GlobalAbi<(), 3>; 2] =
         [scales[0].arg(backend, true, 0)?, scales[1].arg(backend, true, 0)?];
-    let grid = function.resident_ctas().min(tiled.tiles).max(1);
-    let launch = Launch::grid([grid, 1, 1]).pdl(overlap);
     // SAFETY: the arguments are those of the kernel. The views that the tensors come from are borrowed by the caller, C exclusively, and reach no
     // further than their shapes, which the kernel keeps to: groups have no rows but those. There are as many numbers as the kernel reads.
     // Programmatic launch only moves what precedes its wait for the preceding grid.

@@ -5,9 +5,9 @@ use super::problem::{Problem, Size, named};
 use super::{BlockScaled, GroupedScaledGemm, launch};
 use crate::ops::HalfElement;
 use crate::ops::frame::{Choice, Operands, Plan, explained};
-use crate::ops::groups::{GroupRows, Tiled};
+use crate::ops::groups::{GroupRows, Loaded, Tiled};
 use crate::ops::scaled_gemm::table::function;
-use crate::{AnyFunction, Result, Stream, TensorViewMut};
+use crate::{Result, Stream, TensorViewMut};
 
 /// The kernel that computes products of groups, why it was chosen, and all that its launch needs but memory.
 ///
@@ -18,15 +18,7 @@ pub struct GroupedScaledGemmPlan {
     choice: Plan<Compiled>,
     operands: Operands,
     /// None where there is nothing to store.
-    launch: Option<Launch>,
-}
-
-#[derive(Clone, Debug)]
-struct Launch {
-    function: AnyFunction,
-    problem: Problem,
-    tiled: Tiled,
-    overlap: bool,
+    loaded: Option<Loaded<Problem>>,
 }
 
 impl BlockScaled<'_> {
@@ -47,7 +39,7 @@ impl GroupedScaledGemmPlan {
         let operands = Operands::new(c.device(), named(a, b, rows, c).map(Some));
         let problem = Problem::new(&a.planned([0, 2]), &b.planned([1, 3]), &rows.planned(4), &c.planned(5))?;
         let choice = Selection::new(&problem, gemm.expected).choose(gemm.kernel)?;
-        let launch = if problem.is_empty() {
+        let loaded = if problem.is_empty() {
             None
         } else {
             let kernel = choice.descriptor();
@@ -55,9 +47,9 @@ impl GroupedScaledGemmPlan {
             let Problem { numbers, c, apart, .. } = &problem;
             let tiled = Tiled::by_rows(numbers, c, *apart, [groups, rows, n], [high, wide])?;
             let function = function(&problem.device, kernel)?;
-            Some(Launch { function, problem, tiled, overlap: gemm.overlap })
+            Some(Loaded { function, problem, tiled, overlap: gemm.overlap })
         };
-        Ok(GroupedScaledGemmPlan { choice, operands, launch })
+        Ok(GroupedScaledGemmPlan { choice, operands, loaded })
     }
 
     /// Queues the products on `stream`.
@@ -73,13 +65,9 @@ impl GroupedScaledGemmPlan {
         c: &mut TensorViewMut<'_, U>,
     ) -> Result<()> {
         let places = self.operands.places(stream, named(a, b, rows, c).map(Some), None)?;
-        match &self.launch {
-            None => Ok(()),
-            Some(Launch { function, problem, tiled, overlap }) => {
-                let kernel = self.choice.descriptor();
-                launch::run(kernel, function, stream, &problem.placed(&places), tiled, *overlap)
-            }
-        }
+        self.loaded.as_ref().map_or(Ok(()), |loaded| {
+            launch::run(self.choice.descriptor(), loaded, stream, &loaded.problem.placed(&places))
+        })
     }
 }
 

@@ -46,31 +46,11 @@ impl Problem {
         let &[groups, n, k] = b.codes.shape() else {
             return Err(wrong("b", b.codes.shape(), "of shape [groups, N, K]".to_owned()));
         };
-        let (apart, of_a) = (rows.are_apart(), a.codes.shape());
-        let lines: Vec<_> = match (apart, of_a) {
-            (false, &[total, _]) => vec![total],
-            (true, &[_, rows, _]) => vec![groups, rows],
-            (false, _) => {
-                let allowed = format!("of shape [total, {k}]: all groups' rows, where there are offsets");
-                return Err(wrong("a", of_a, allowed));
-            }
-            (true, _) => {
-                let allowed = format!(
-                    "of shape [{groups}, rows, {k}]: a matrix for each group, where there are counts"
-                );
-                return Err(wrong("a", of_a, allowed));
-            }
-        };
+        let lines = rows.lines(a.codes.shape(), [groups, k], "as many columns as matrices of `b`")?;
         let with = |columns| lines.iter().copied().chain([columns]).collect::<Vec<_>>();
         let blocks = k.div_ceil(BLOCK);
         let of_b = vec![groups, n.div_ceil(BLOCK), blocks];
         for (name, shape, expected, why) in [
-            (
-                "a",
-                of_a,
-                with(k),
-                "as many columns as matrices of `b`, and a matrix for each of them where there are counts",
-            ),
             ("c", c.shape(), with(n), "rows as `a`, a column for each row of `b`"),
             ("scale_a", a.scales.shape(), with(blocks), "one for each 128 of a row of `a`"),
             ("scale_b", b.scales.shape(), of_b, "one for each 128 x 128 of `b`"),
@@ -88,7 +68,7 @@ impl Problem {
             c: in_three(c.untyped())?,
             scales: [in_three(a.scales.untyped())?, b.scales.untyped()],
             numbers,
-            apart,
+            apart: rows.are_apart(),
             size: Size { groups, rows: lines[lines.len() - 1], n, k },
         })
     }
