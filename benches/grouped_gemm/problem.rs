@@ -21,9 +21,9 @@ pub struct Problem {
 
 /// The left and the right matrices.
 enum Inputs {
-    Halves([Tensor<bf16>; 2]),
+    Halves(Box<[Tensor<bf16>; 2]>),
     /// With their scales.
-    Blocks([(Tensor<F8E4M3>, Tensor<f32>); 2]),
+    Blocks(Box<[(Tensor<F8E4M3>, Tensor<f32>); 2]>),
 }
 
 /// Random data that repeats: an odd period keeps matrices from being equal.
@@ -69,9 +69,9 @@ impl Problem {
             (&[sets, entries, k], &[sets, experts, n, k], &[sets, entries, n]);
         let halves = |shape| random(device, shape, |len| normal::<bf16>(1, len));
         let (inputs, c) = match of {
-            Of::Products => (Inputs::Halves([halves(x)?, halves(w)?]), y),
-            Of::Gradient => (Inputs::Halves([halves(y)?, halves(x)?]), w),
-            Of::Blocks => (Inputs::Blocks([blocks(device, x, 1)?, blocks(device, w, 128)?]), y),
+            Of::Products => (Inputs::Halves(Box::new([halves(x)?, halves(w)?])), y),
+            Of::Gradient => (Inputs::Halves(Box::new([halves(y)?, halves(x)?])), w),
+            Of::Blocks => (Inputs::Blocks(Box::new([blocks(device, x, 1)?, blocks(device, w, 128)?])), y),
         };
         let offsets = Tensor::from_slice(device, &offsets, &[offsets.len()])?;
         Ok(Problem { case, sets, inputs, c: RefCell::new(Tensor::uninit(device, c)?), offsets })
@@ -87,8 +87,12 @@ impl Problem {
         let mut c = self.c.borrow_mut();
         let (rows, c) = (GroupRows::offsets(self.offsets.view()), c.view_mut().select(0, set)?);
         match &self.inputs {
-            Inputs::Halves([a, b]) => halves([a.view().select(0, set)?, b.view().select(0, set)?], &rows, c),
-            Inputs::Blocks([a, b]) => {
+            Inputs::Halves(both) => {
+                let [a, b] = &**both;
+                halves([a.view().select(0, set)?, b.view().select(0, set)?], &rows, c)
+            }
+            Inputs::Blocks(both) => {
+                let [a, b] = &**both;
                 let [a, b] = [of_set(a, set)?, of_set(b, set)?];
                 blocks([a, b], &rows, c)
             }

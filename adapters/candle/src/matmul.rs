@@ -3,21 +3,21 @@
 use candle_core::{DType, Result, Tensor};
 use half::{bf16, f16};
 use tilewright::TensorView;
-use tilewright::ops::{Activation, FloatElement, Gemm, HalfElement};
+use tilewright::ops::{Activation, FloatElement, Gemm, GemmInput};
 
 use crate::call::{Call, Held, Operand, Outcome, refuse};
-use crate::element::{Native, half};
+use crate::element::{Native, float};
 
-/// A B, for matrices or batches of them: `a` (.., M, K), `b` (.., K, N), of f16 or bf16, with any strides. See [`Matmul`].
+/// A B, for matrices or batches of them: `a` (.., M, K), `b` (.., K, N), of f16, bf16 or f32, with any strides. See [`Matmul`].
 pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     Matmul::new().forward(a, b)
 }
 
 /// act(alpha A B + bias), for matrices or batches of them.
 ///
-/// - A (.., M, K) and B (.., K, N), of f16 or bf16, with any strides, and up to three batch dimensions, which broadcast. A weight
+/// - A (.., M, K) and B (.., K, N), of f16, bf16 or f32, with any strides, and up to three batch dimensions, which broadcast. A weight
 ///   (N, K) is `weight.t()?`: no copy is made of it.
-/// - Sums, bias and activation are in f32; the result is A's type, or [`dtype`](Self::dtype), rounded once.
+/// - Sums, bias and activation are in f32; the result is A's type, or [`dtype`](Self::dtype), rounded once. Products of f32 are in full precision, and to f32 alone.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
@@ -106,7 +106,7 @@ impl<'a> Matmul<'a> {
         Call::run(op, tensors, |call| {
             let held = [Held::new(a.0, a.1), Held::new(b.0, b.1)];
             let bias = self.bias.map(|bias| Held::new("bias", bias));
-            half!("a" a.1, T => {
+            float!("a" a.1, T => {
                 let [a, b] = held.each_ref().map(|held| call.read::<T>(held));
                 let (a, b) = (a?, b?);
                 match self.dtype.unwrap_or(<T as candle_core::WithDType>::DTYPE) {
@@ -119,7 +119,7 @@ impl<'a> Matmul<'a> {
         })
     }
 
-    fn queue<T: Native + HalfElement, U: Native + FloatElement>(
+    fn queue<T: Native + GemmInput, U: Native + FloatElement>(
         &self,
         call: &Call<'_>,
         a: &Operand<'_, T>,

@@ -21,8 +21,8 @@ fn errors_name_the_argument_and_all_tensors() -> Result<()> {
     let part = random(&[1, 8, 2, 64], 2, DType::F16)?;
     let text = flash_attn(&q, &part, &part, 1.0, false).unwrap_err().to_string();
     assert!(text.contains("`k` was of f16; it must be of bf16"), "{text}");
-    let text = matmul(&random(&[1, 8, 4, 64], 1, DType::F32)?, &q).unwrap_err().to_string();
-    assert!(text.contains("`a` was of f32; it must be of f16 or bf16"), "{text}");
+    let text = matmul(&random(&[1, 8, 4, 64], 1, DType::F64)?, &q).unwrap_err().to_string();
+    assert!(text.contains("`a` was of f64; it must be of f16, bf16 or f32"), "{text}");
     let strided = random(&[8, 6], 3, DType::F16)?.t()?.narrow(0, 2, 4)?;
     let text = matmul(&strided, &random(&[5, 3], 4, DType::F16)?).unwrap_err().to_string();
     assert!(text.contains("`a` is f16 [4, 8], strides [1, 6], offset 2, on "), "{text}");

@@ -28,6 +28,10 @@ fn batches_broadcast() -> Result<()> {
     let vector = random(&[32], 8, DType::BF16)?;
     let expected = wide(&vector)?.unsqueeze(0)?.matmul(&wide(&one)?)?.squeeze(0)?;
     close(&matmul(&vector, &one)?, &expected, BF16);
+    // In full precision.
+    let (a, b) = (random(&[3, 40, 70], 8, DType::F32)?, random(&[50, 70], 9, DType::F32)?);
+    let expected = a.broadcast_matmul(&b.t()?)?;
+    close(&matmul(&a, &b.t()?)?, &expected, 1e-5);
     Ok(())
 }
 
