@@ -9,11 +9,13 @@ use crate::tile::memory::division::Division;
 ///
 /// ```
 /// # use tilewright_device::tile::*;
-/// /// Each group's rows of A, copied to stages: A \[1, rows, K\].
-/// fn load<P: Schedule, const N: usize>(pipe: &mut Pipeline<P, N>, ring: &Ring<Shared<f32, 64, 32>, N>, a: Global<f32, 3>, groups: Groups) {
+/// /// Each group's rows of A, once more at the same places of B.
+/// fn copied<L: FragmentLayout<64, 64>>(a: Global<f32, 3>, mut b: GlobalMut<f32, 3>, groups: Groups) {
 ///     // SAFETY: the host passes numbers of all groups.
 ///     for at in unsafe { groups.tiles::<64>() } {
-///         pipe.loads(0..1, |s, k| copy(a.tile([at.matrix, at.m, k]).of_rows(at.first, at.rows), ring.at(s)));
+///         let place = [at.matrix, at.m, at.n];
+///         let tile = Fragment::<f32, 64, 64, L>::load(a.tile(place).of_rows(at.first, at.rows));
+///         copy(tile, b.tile(place).of_rows(at.first, at.rows));
 ///     }
 /// }
 /// ```
