@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use tilewright::ops::{Attention, AttentionCandidate, HalfElement};
-use tilewright::{DType, Device, Result, Stream, Tensor, TensorView, TensorViewMut};
+use tilewright::{DType, Device, Result, Stream, Tensor, TensorView, TensorViewMut, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::attention::Head;
 use tilewright_support::reference::{pick, relative_error, sample};
@@ -54,8 +54,8 @@ impl<'a> Tensors<'a> {
     pub fn problem(&self, case: Case) -> Result<Box<dyn Problem + '_>> {
         let sizes = Sizes::of(self.device, &case);
         Ok(match case.dtype {
-            DType::F16 => Box::new(InPool::new(self.device, self.pools.f16()?, case, sizes)?),
-            _ => Box::new(InPool::new(self.device, self.pools.bf16()?, case, sizes)?),
+            DType::F16 => Box::new(InPool::new(self.device, self.pools.of::<f16>()?, case, sizes)?),
+            _ => Box::new(InPool::new(self.device, self.pools.of::<bf16>()?, case, sizes)?),
         })
     }
 }

@@ -15,7 +15,7 @@ pub struct Pools<'a> {
 }
 
 /// A pool once it was asked for.
-struct Place<T> {
+pub struct Place<T> {
     /// The most elements of inputs and outputs that a case needs.
     most: [usize; 2],
     pool: OnceCell<Pool<T>>,
@@ -36,19 +36,28 @@ impl<'a> Pools<'a> {
         Self { device, f16, bf16, f32 }
     }
 
-    pub fn f16(&self) -> Result<&Pool<f16>> {
-        self.f16.made(self.device)
-    }
-
-    pub fn bf16(&self) -> Result<&Pool<bf16>> {
-        self.bf16.made(self.device)
-    }
-
-    #[allow(dead_code, reason = "not every benchmark has cases of f32")]
-    pub fn f32(&self) -> Result<&Pool<f32>> {
-        self.f32.made(self.device)
+    /// The pool of a type.
+    pub fn of<T: Pooled>(&self) -> Result<&Pool<T>> {
+        T::place(self).made(self.device)
     }
 }
+
+/// Element types that there are pools of.
+pub trait Pooled: Real {
+    #[doc(hidden)]
+    fn place<'p>(pools: &'p Pools<'_>) -> &'p Place<Self>;
+}
+
+macro_rules! pooled {
+    ($($t:ident)*) => { $(
+        impl Pooled for $t {
+            fn place<'p>(pools: &'p Pools<'_>) -> &'p Place<$t> {
+                &pools.$t
+            }
+        }
+    )* };
+}
+pooled!(f16 bf16 f32);
 
 impl<T: Real> Place<T> {
     fn new() -> Self {

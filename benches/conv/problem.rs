@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use tilewright::ops::{Conv, ConvCandidate, ConvGradient, FloatElement};
-use tilewright::{DType, Device, Result, Stream, Tensor, TensorView, TensorViewMut};
+use tilewright::{DType, Device, Result, Stream, Tensor, TensorView, TensorViewMut, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::timing::sets;
 
@@ -48,8 +48,8 @@ impl<'a> Tensors<'a> {
     /// One of the cases, ready to be computed.
     pub fn problem(&self, case: Case) -> Result<Box<dyn Problem + '_>> {
         Ok(match case.dtype {
-            DType::F16 => Box::new(InPool::new(self.device, self.pools.f16()?, case)?),
-            _ => Box::new(InPool::new(self.device, self.pools.bf16()?, case)?),
+            DType::F16 => Box::new(InPool::new(self.device, self.pools.of::<f16>()?, case)?),
+            _ => Box::new(InPool::new(self.device, self.pools.of::<bf16>()?, case)?),
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use tilewright::ops::{FloatElement, Gemm, GemmCandidate, GemmInput, GemmViews};
-use tilewright::{DType, Device, Result, Stream, Tensor, TensorView, TensorViewMut};
+use tilewright::{DType, Device, Result, Stream, Tensor, TensorView, TensorViewMut, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::reference::sample;
 use tilewright_support::timing::sets;
@@ -63,9 +63,9 @@ impl<'a> Matrices<'a> {
     pub fn problem(&self, case: Case) -> Result<Box<dyn Problem + '_>> {
         let (sizes, workspace) = (Sizes::of(self.device, &case), &self.workspace);
         Ok(match case.dtype {
-            DType::F16 => Box::new(InPool { pool: self.pools.f16()?, case, sizes, workspace }),
-            DType::F32 => Box::new(InPool { pool: self.pools.f32()?, case, sizes, workspace }),
-            _ => Box::new(InPool { pool: self.pools.bf16()?, case, sizes, workspace }),
+            DType::F16 => Box::new(InPool { pool: self.pools.of::<f16>()?, case, sizes, workspace }),
+            DType::F32 => Box::new(InPool { pool: self.pools.of::<f32>()?, case, sizes, workspace }),
+            _ => Box::new(InPool { pool: self.pools.of::<bf16>()?, case, sizes, workspace }),
         })
     }
 }

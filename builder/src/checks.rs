@@ -64,8 +64,8 @@ pub(crate) fn code(declared: &Declared, findings: &Findings) -> Vec<Fault> {
     let Findings { local_bytes, local_accesses, shares_registers, panics, .. } = findings;
     if *shares_registers && !panics.is_empty() {
         faults.push(Slow(format!(
-            "it may call a function that panics, for {}: in a kernel with a call ptxas leaves the registers of its warps as they are at the launch, \
-             whatever those who compute ask for",
+            "it may panic, by a call, for {}. In a kernel with such a call ptxas uses no more registers than each thread has at the launch, though warps \
+             that compute ask for more (`setmaxnreg`)",
             panics.join(", ")
         )));
     }
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(code(&KERNEL, &findings), []);
         let findings = Findings { shares_registers: true, ..findings };
         assert!(
-            matches!(code(&KERNEL, &findings).as_slice(), [Slow(message)] if message.contains("for a panic:"))
+            matches!(code(&KERNEL, &findings).as_slice(), [Slow(message)] if message.contains("for a panic."))
         );
     }
 

@@ -7,7 +7,7 @@ use crate::matmul::Matmul;
 
 /// y = act(x Wᵀ + bias): a linear layer, with bias and activation in the product's epilogue.
 ///
-/// W is (out features, in features) and the bias (out features), of f16 or bf16, as candle_nn's `Linear` has them; x is (.., in features) with up to
+/// W is (out features, in features) and the bias (out features), of f16, bf16 or f32, as candle_nn's `Linear` has them; x is (.., in features) with up to
 /// four dimensions in front, or a vector.
 #[derive(Clone, Debug)]
 pub struct Linear {

@@ -99,7 +99,7 @@ fn panic(line: &str) -> Option<&'static str> {
     let called = line.strip_prefix("call")?;
     let (_, path) = called.split_once("4core9panicking")?;
     let causes = [
-        ("by_zero", "a division by a number that may be 0 (`x / y.max(1)`)"),
+        ("by_zero", "a division by a number that may be 0 (write `x / y.max(1)`)"),
         ("overflow", "a division that may overflow"),
         ("bounds_check", "an index that may be out of bounds"),
     ];
@@ -206,7 +206,10 @@ mod tests {
                     \tcall.uni _RNvNtCsgJ_4core9panicking9panic_fmt, ();\n\tcall.uni (retval0), vprintf, (param0, param1);";
         let findings = scan(text).1;
         assert!(findings.shares_registers);
-        assert_eq!(findings.panics, ["a division by a number that may be 0 (`x / y.max(1)`)", "a panic"]);
+        assert_eq!(
+            findings.panics,
+            ["a division by a number that may be 0 (write `x / y.max(1)`)", "a panic"]
+        );
         assert!(!scan("setmaxnreg.dec.sync.aligned.u32 40;").1.shares_registers);
     }
 

@@ -29,7 +29,7 @@ impl Lines {
     /// What copies the operands of `matrices` that need it, by what is `known` of them in every run. None where none does, or a copy is larger than memory could be.
     pub(super) fn of(matrices: &Matrices, known: &Matrices, overlap: bool) -> Result<Option<Self>> {
         let device = &matrices.device;
-        // Kernels of f32 that read any strides are nearly as fast as others.
+        // The kernels that copy have elements of 2 bytes.
         if matrices.a.dtype.bytes() != 2 {
             return Ok(None);
         }

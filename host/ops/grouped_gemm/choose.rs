@@ -5,7 +5,7 @@ use tilewright_grouped_gemm::{GroupedKernel, RowsOf};
 use super::problem::{Problem, Size};
 use super::table::{Compiled, kernels};
 use crate::ops::frame::{Choice, Copies, Cycles, Operand, Rated, Rejection};
-use crate::ops::groups::{GroupRows, Work};
+use crate::ops::groups::Work;
 use crate::tensor::Reading;
 use crate::{Arch, Device, KernelSet, Result};
 
@@ -77,7 +77,7 @@ impl Choice for Selection<'_> {
             Operand { name: "B", reading, row_major, line }.check(copies)?;
         }
         let Size { groups, rows, .. } = self.problem.size;
-        let average = GroupRows::average(self.problem.apart, [groups, rows], self.expected);
+        let average = Work::average(self.problem.apart, [groups, rows], self.expected);
         Ok(estimate(kernel, average, self.problem.size, self.problem.device.sm_count()))
     }
 }

@@ -23,6 +23,19 @@ pub(in crate::ops) struct Work {
 }
 
 impl Work {
+    /// Groups that have rows, of so many `groups` with so many `rows` of each of A's matrices, and how many on average: as many as the caller expects, if it says so.
+    pub(in crate::ops) fn average(
+        apart: bool,
+        [groups, rows]: [usize; 2],
+        expected: Option<usize>,
+    ) -> [u64; 2] {
+        if apart {
+            return [groups as u64, expected.unwrap_or(rows).min(rows) as u64];
+        }
+        let each = expected.unwrap_or(rows / groups.max(1)).max(1);
+        [groups.min(rows.div_ceil(each)) as u64, each as u64]
+    }
+
     /// The time of all tiles, shared out among the SMs: that of the tensor cores or of what the L2 delivers, or that of matrices from memory, which hide
     /// most of each other.
     ///

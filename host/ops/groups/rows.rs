@@ -37,20 +37,18 @@ impl<'a> GroupRows<'a> {
         GroupRows { numbers: self.numbers.planned(number), apart: self.apart }
     }
 
-    /// What lies before the columns of A's shape: \[total\], or \[groups, rows\] where groups have matrices of their own.
+    /// A's shape without its columns: \[total\], or \[groups, rows\] where groups have matrices of their own.
     ///
-    /// `what` is the tensor whose matrices there are so many of, and what of them A has as many columns as.
+    /// Fails where `a` is no such shape of so many columns; `why` tells the caller where that number comes from.
     pub(in crate::ops) fn lines(
         &self,
         a: &[usize],
         [groups, columns]: [usize; 2],
-        what: &str,
+        why: &str,
     ) -> Result<Vec<usize>> {
         let (expected, why) = match (self.apart, a) {
-            (false, &[total, _]) => (vec![total, columns], what.to_owned()),
-            (true, &[_, rows, _]) => {
-                (vec![groups, rows, columns], format!("a matrix for each group, {what}"))
-            }
+            (false, &[total, _]) => (vec![total, columns], why.to_owned()),
+            (true, &[_, rows, _]) => (vec![groups, rows, columns], format!("a matrix for each group, {why}")),
             (apart, _) => {
                 let allowed = if apart {
                     format!(

@@ -3,7 +3,6 @@
 use tilewright_device::tile::Groups;
 use tilewright_device::tile::division::Division;
 
-use super::GroupRows;
 use crate::ops::frame::of_shape;
 use crate::ops::indices::log2_bytes;
 use crate::tensor::Untyped;
@@ -97,20 +96,5 @@ impl<P> Loaded<P> {
     pub(in crate::ops) fn grid(&self, arch: Arch) -> Launch {
         let ctas = self.function.resident_ctas().min(self.tiled.tiles).max(1);
         Launch::grid([ctas, 1, 1]).pdl(self.overlap && arch == Arch::Sm90a)
-    }
-}
-
-impl GroupRows<'_> {
-    /// Groups that have rows, of so many with so many rows of A's matrices, and how many on average: `expected` ones, if the caller says so.
-    pub(in crate::ops) fn average(
-        apart: bool,
-        [groups, rows]: [usize; 2],
-        expected: Option<usize>,
-    ) -> [u64; 2] {
-        if apart {
-            return [groups as u64, expected.unwrap_or(rows).min(rows) as u64];
-        }
-        let each = expected.unwrap_or(rows / groups.max(1)).max(1);
-        [groups.min(rows.div_ceil(each)) as u64, each as u64]
     }
 }

@@ -39,6 +39,7 @@ impl Cache {
         let mut count = self.capacity;
         if self.lengths != 0 {
             let at = self.lengths + ((sequence as u64) << self.log2_bytes);
+            // Not `clamp`, which may panic.
             // SAFETY: the host passes as many lengths as there are sequences.
             count = (unsafe { global::ld_global_u32(at as *const u32) } as i32).min(self.capacity).max(0);
         }

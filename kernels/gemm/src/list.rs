@@ -181,7 +181,7 @@ kernels! {
         sm_90: [gemm_sm_90_ T _ U _ O _ E _128x256x64s4k1]:
             gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, E, A, B, C, 128, 256, 64, 4, 1, 64>;
     }
-    // f32, exactly, by ordinary instructions: with lines of both operands along B's columns and A's depth, or anyhow.
+    // f32 in full precision, by ordinary instructions: of row-major A and B with aligned lines, or of any strides. With an activation 64 rows: 128 spill.
     for E in ANY {
         sm_80: [gemm_sm_80_f32_f32_nn_ E _128x128x16s3k1]:
             gemm<Multistage<8, Vectors>, Threads<16, 16, 4>, f32, f32, E, RowMajor, RowMajor, RowMajor, 128, 128, 16, 3, 1, 64>;

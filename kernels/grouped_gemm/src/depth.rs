@@ -19,7 +19,7 @@ pub unsafe fn k_grouped_gemm<
     P: Schedule,
     Y,
     T: Element,
-    U: Sum,
+    U: Accumulates,
     const BM: usize,
     const BN: usize,
     const BK: usize,
@@ -60,8 +60,11 @@ pub unsafe fn k_grouped_gemm<
             |acc, s, k| {
                 if k == whole {
                     // By TMA rows of the next group have come too, and none of theirs may count, not even a NaN times 0.
-                    cta.clear_from(s, &a_s, at.rows % BK as u32);
-                    cta.clear_from(s, &b_s, at.rows % BK as u32);
+                    // SAFETY: all threads that compute have the same tiles and steps, and the step's gemms are issued behind it.
+                    unsafe {
+                        cta.clear_from(s, &a_s, at.rows % BK as u32);
+                        cta.clear_from(s, &b_s, at.rows % BK as u32);
+                    }
                 }
                 multiply(Y::default(), a_s.at(s).t(), b_s.at(s), acc)
             },
@@ -79,8 +82,8 @@ pub unsafe fn k_grouped_gemm<
     }
 }
 
-/// An element type of C.
-pub trait Sum: Element {
+/// An element type of C, and how products are added to it.
+pub trait Accumulates: Element {
     /// Adds to a tile: of f32 alone.
     fn add<O: Major, L: FragmentLayout<M, N>, const BOX: usize, const M: usize, const N: usize>(
         sums: Fragment<f32, M, N, L>,
@@ -88,7 +91,7 @@ pub trait Sum: Element {
     );
 }
 
-impl Sum for f32 {
+impl Accumulates for f32 {
     #[inline(always)]
     fn add<O: Major, L: FragmentLayout<M, N>, const BOX: usize, const M: usize, const N: usize>(
         sums: Fragment<f32, M, N, L>,
@@ -101,7 +104,7 @@ impl Sum for f32 {
 
 macro_rules! stored_alone {
     ($($t:ident)*) => { $(
-        impl Sum for $t {
+        impl Accumulates for $t {
             #[inline(always)]
             fn add<O: Major, L: FragmentLayout<M, N>, const BOX: usize, const M: usize, const N: usize>(
                 _: Fragment<f32, M, N, L>,

@@ -7,7 +7,7 @@ use tilewright_device::tile::{
 };
 use tilewright_device::{bf16, f16, kernels};
 
-use crate::depth::Sum;
+use crate::depth::Accumulates;
 use crate::{combine, grouped_gemm, grouped_gemm_few, k_grouped_gemm, order_groups};
 
 /// Which rows a kernel is made for.
@@ -91,7 +91,7 @@ pub struct KGroupedKernel {
 }
 
 #[rustfmt::skip]
-impl<P: Reads, Y, T: Element, U: Sum, const BM: usize, const BN: usize, const BK: usize, const STAGES: usize> Described
+impl<P: Reads, Y, T: Element, U: Accumulates, const BM: usize, const BN: usize, const BK: usize, const STAGES: usize> Described
     for k_grouped_gemm<P, Y, T, U, BM, BN, BK, STAGES>
 where
     Y: Gemm<T, BM, BN, BK, D: OutputLayout<BM, BN>>,

@@ -67,6 +67,7 @@ impl Work {
     /// The part of this CTA.
     #[inline(always)]
     pub fn part(&self) -> Part {
+        // The host makes one at least. Said here, divisions do not panic, which is a call; `max(1)` costs a register that some kernels do not have.
         if self.blocks == 0 {
             trap();
         }

@@ -60,12 +60,13 @@ pub(in crate::tile) fn clear<P, T, L, const R: usize, const C: usize, const N: u
 }
 
 impl<P: Collective> Cta<P> {
-    /// Zeros in a full stage's tile of `ring`, in its rows from `first` on, for what [`Pipeline::run`](crate::tile::Pipeline::run) computes of it: what TMA copies of
-    /// a tile [of some rows](crate::tile::GlobalTile::of_rows) are those behind them too.
+    /// Makes zeros of the rows from `first` on of a full stage's tile of `ring`: by TMA the rows behind a tile's own
+    /// ([`of_rows`](crate::tile::GlobalTile::of_rows)) are copied too. For what [`Pipeline::run`](crate::tile::Pipeline::run) computes.
     ///
-    /// All threads that compute call it alike; no gemm that has been issued reads the stage.
+    /// # Safety
+    /// All threads that compute call it alike, and no gemm that has been issued reads the stage: in the call for a step, before its first gemm.
     #[inline(always)]
-    pub fn clear_from<T, L, const R: usize, const C: usize, const N: usize>(
+    pub unsafe fn clear_from<T, L, const R: usize, const C: usize, const N: usize>(
         &self,
         stage: Full<'_, N>,
         ring: &Ring<Shared<T, R, C, L>, N>,

@@ -43,7 +43,7 @@ pub fn k_grouped_gemm<T: HalfElement, U: FloatElement>(
 ///   are the bits of a product.
 ///
 /// One launch of persistent CTAs computes all groups: the tiles of a group's C follow each other. Their depth ends with the group: of a step that goes
-/// beyond, the rows of the next one are zeros before they are multiplied (DeepGEMM's k-grouped GEMM wants groups of a multiple of 128 rows in place of that: DeepSeek-AI 2025).
+/// beyond, the rows of the next one are zeros before they are multiplied (as DeepGEMM's k-grouped GEMM, DeepSeek-AI 2025, of groups of any size).
 ///
 /// A call allocates nothing and does not wait. The first use of a kernel on a device compiles it in the driver. What is called again and again is
 /// [planned](Self::plan) once.

@@ -7,7 +7,7 @@ use tilewright_scaled_gemm::{GROUPED_SCALED, GroupedScaledKernel, KERNELS};
 
 use super::problem::{Problem, Size};
 use crate::ops::frame::{Choice, Cycles, Rated, Rejection, Table};
-use crate::ops::groups::{GroupRows, Work};
+use crate::ops::groups::Work;
 use crate::{Device, KernelSet};
 
 /// One compiled kernel.
@@ -63,7 +63,7 @@ impl Choice for Selection<'_> {
     /// cores, five eighths of 20 where they are few rows', 53 bytes arrive a cycle from L2, an epilogue takes a cycle for 8 elements and 800 more.
     fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
         let Size { groups, rows, n, k } = self.problem.size;
-        let [groups, rows] = GroupRows::average(self.problem.apart, [groups, rows], self.expected);
+        let [groups, rows] = Work::average(self.problem.apart, [groups, rows], self.expected);
         let [high, wide, _] = kernel.tile.map(u64::from);
         let products = match kernel.few {
             true => high * wide * 8 / 100,
