@@ -3,7 +3,7 @@
 pub use crate::tile::copy::access::{Access, Elements, Overlapping, Vectors};
 pub use crate::tile::copy::add::AtomicAdd;
 pub use crate::tile::copy::arrival::Arrival;
-pub use crate::tile::copy::blocks_of_sums::BlockSums;
+pub use crate::tile::copy::blocks_of_sums::{BlockSums, SumTurn};
 pub use crate::tile::copy::columns::ColumnsFrom;
 pub use crate::tile::copy::elementwise::elementwise;
 pub use crate::tile::copy::row_part::{RowMut, RowPart};

@@ -23,6 +23,7 @@ pub struct Case<T> {
     pub columns: [usize; 2],
     pub scores: Scores,
     pub terms: Terms,
+    pub deterministic: bool,
     pub place: fn([usize; 4]) -> Place,
     /// Q, K, V and dO, row-major.
     pub inputs: [Vec<T>; 4],
@@ -40,6 +41,21 @@ pub struct Results<T> {
     pub of_inputs: [Vec<T>; 3],
     bias: Vec<T>,
     sinks: Vec<f32>,
+}
+
+impl<T: Input> Results<T> {
+    /// The same to the bit.
+    fn has_bits_of(&self, other: &Self) -> bool {
+        let bits = |of: &Self| {
+            let inputs = of.of_inputs.iter().chain([&of.bias]);
+            let all: Vec<_> =
+                inputs.map(|data| T::widen(data).iter().map(|x| x.to_bits()).collect()).collect();
+            let sinks: Vec<u32> = of.sinks.iter().map(|x| x.to_bits()).collect();
+            (all, sinks)
+        };
+        let (one, another): ((Vec<Vec<_>>, _), _) = (bits(self), bits(other));
+        one == another
+    }
 }
 
 impl<T: Input> Case<T> {
@@ -71,6 +87,7 @@ impl<T: Input> Case<T> {
             columns,
             scores,
             terms: Terms::default(),
+            deterministic: false,
             place: Place::bhsd,
             inputs,
         }
@@ -238,6 +255,7 @@ impl<T: Input> Case<T> {
                 packed.gradient().longest_keys(longest(1))
             }
         };
+        let gradient = if self.deterministic { gradient.deterministic() } else { gradient };
         let Outputs { of_inputs, d_bias, d_sinks } = &mut outputs;
         let d_bias = d_bias.as_mut().map(Operand::view_mut).transpose()?;
         let gradient = d_bias.into_iter().fold(gradient, AttentionGradient::d_bias);
@@ -310,9 +328,13 @@ impl<T: Input> Case<T> {
         let exact = self.exact();
         let kernels = self.kernels(device, &exact)?;
         assert!(!kernels.is_empty(), "no kernel computes {self:?}");
-        let Case { lengths, packed, columns, scores, terms, .. } = self;
+        let Case { lengths, packed, columns, scores, terms, deterministic, .. } = self;
         let of = format!("{:?} {lengths:?} {packed} {columns:?} {scores:?} {terms:?}", T::DTYPE);
-        let kernels = kernels.into_iter().filter(|name| watched::runs(name)).collect();
+        let mut kernels: Vec<_> = kernels.into_iter().filter(|name| watched::runs(name)).collect();
+        // On the emulator too those that add in turn, where there are some.
+        if *deterministic && device.is_emulator() && kernels.iter().any(|name| name.contains("_all_")) {
+            kernels.retain(|name| name.contains("_all_"));
+        }
         for kernel in one_of(device, kernels, of) {
             let results = self.run(device, &exact, Some(&kernel))?;
             self.compare(&results, &exact).map_err(|error| {
@@ -320,6 +342,16 @@ impl<T: Input> Case<T> {
                     "{kernel}: {error}\n{lengths:?}, packed: {packed}, {columns:?}\n{scores:?}, {terms:?}"
                 )
             })?;
+            for _ in 0..if !deterministic {
+                0
+            } else if device.is_emulator() {
+                1
+            } else {
+                5
+            } {
+                let again = self.run(device, &exact, Some(&kernel))?;
+                assert!(results.has_bits_of(&again), "{kernel}: another run of {self:?} gives other bits");
+            }
         }
         Ok(())
     }

@@ -144,32 +144,26 @@ pub fn not_numbers(device: &Device) -> Outcome {
     Ok(())
 }
 
-/// The same bits, run by run; and kernels that add in no order are not chosen.
+/// The same bits, run by run: of tiles of keys that add to dQ in turn, and of kernels that add nothing up. Some of many more tiles than run at a time.
 pub fn deterministic(device: &Device) -> Outcome {
-    let case = Case::<bf16>::new(&[[300, 300]; 2], false, [128, 128]);
-    let exact = case.exact();
-    let run = || {
-        let (name, outputs) =
-            case.with(device, &exact, |stream, gradient, [q, k, v, o, d_o], lse, outputs| {
-                let mut gradient = gradient.deterministic();
-                let [d_q, d_k, d_v] = outputs;
-                let (mut d_q, mut d_k, mut d_v) = (d_q.view_mut()?, d_k.view_mut()?, d_v.view_mut()?);
-                let plan = gradient.plan([q, k, v], (o, lse), d_o, [&d_q, &d_k, &d_v])?;
-                gradient.run(stream, [q, k, v], (o, lse), d_o, [&mut d_q, &mut d_k, &mut d_v])?;
-                Ok(plan.kernel().name())
-            })?;
-        assert!(!name.contains("_all_"), "{name}");
-        let bits =
-            |i: usize| Ok::<_, Error>(outputs.of_inputs[i].read()?.0.iter().map(|x| x.to_bits()).collect());
-        Ok::<[Vec<u16>; 3], Error>([bits(0)?, bits(1)?, bits(2)?])
-    };
-    let first = run()?;
-    for _ in 0..if device.is_emulator() { 1 } else { 5 } {
-        assert_eq!(first, run()?, "another run gives other bits");
+    let check = |case: Case<bf16>| Case { deterministic: true, ..case }.check(device);
+    let causal = |scores| Scores { causal: true, ..scores };
+    let window = |scores| Scores { window: Some([100, 30]), ..scores };
+    let lengths = [[70, 70], [300, 290], [0, 5], [129, 257], [40, 600], [9, 0]];
+    for columns in [[64, 64], [128, 128]] {
+        check(Case::new(&[[300, 300]; 2], false, columns))?;
+        check(Case::of_heads(&[[300, 280]; 2], false, columns, [6, 3]).scores(causal))?;
+        check(Case::of_heads(&lengths, true, columns, [4, 2]).scores(window))?;
+        if !device.is_emulator() {
+            check(Case::of_heads(&[[65, 1100]], false, columns, [20, 20]))?;
+            check(Case::of_heads(&[[130, 140]], false, columns, [80, 80]).scores(causal))?;
+        }
     }
     if device.runs(Arch::Sm90a) {
-        let names = case.kernels(device, &exact)?;
+        let case = Case { deterministic: true, ..Case::<bf16>::new(&[[300, 300]; 2], false, [128, 128]) };
+        let names = case.kernels(device, &case.exact())?;
         assert!(names.iter().any(|name| name.contains("_all_")), "{names:?}");
+        assert!(names.iter().any(|name| name.contains("_keys_values_")), "{names:?}");
     }
     Ok(())
 }

@@ -24,13 +24,15 @@ const TILE: u32 = 16;
 #[derive(Clone, Copy)]
 pub struct TileNumbers {
     counter: *mut u32,
+    /// Whether a CTA's first number comes from the counter too.
+    in_order: bool,
 }
 
 impl TileNumbers {
     /// Each CTA counts by itself: every `grid`-th number is its.
     #[inline(always)]
     pub const fn in_turn() -> Self {
-        TileNumbers { counter: core::ptr::null_mut() }
+        TileNumbers { counter: core::ptr::null_mut(), in_order: false }
     }
 
     /// They come from a counter in global memory: the next number is whose CTA asks first.
@@ -39,7 +41,23 @@ impl TileNumbers {
     /// The counter is aligned, it is 0 when the grid starts, and no other grid uses it before this one ends.
     #[inline(always)]
     pub const unsafe fn counted(counter: *mut u32) -> Self {
-        TileNumbers { counter }
+        TileNumbers { counter, in_order: false }
+    }
+
+    /// The same, of all numbers, a CTA's first one too: who has one knows that all lower ones were given to CTAs that have begun. Each waits for its first.
+    ///
+    /// # Safety
+    /// As for [`counted`](Self::counted).
+    #[inline(always)]
+    pub const unsafe fn in_order(counter: *mut u32) -> Self {
+        TileNumbers { counter, in_order: true }
+    }
+
+    /// A CTA's first number, for one of its threads.
+    #[inline(always)]
+    fn first(self) -> u32 {
+        // SAFETY: as `in_order` says.
+        if self.in_order { unsafe { atomic::atom_add_u32(self.counter, 1) } } else { block_x() }
     }
 
     /// The number behind `last`, for one thread of a CTA.
@@ -48,8 +66,9 @@ impl TileNumbers {
         if self.counter.is_null() {
             return last + grid_x();
         }
-        // SAFETY: as `counted` says.
-        grid_x() + unsafe { atomic::atom_add_u32(self.counter, 1) }
+        // SAFETY: as `counted` and `in_order` say.
+        let counted = unsafe { atomic::atom_add_u32(self.counter, 1) };
+        if self.in_order { counted } else { grid_x() + counted }
     }
 }
 
@@ -112,7 +131,7 @@ pub struct TileQueue<P, L> {
     base: u32,
     slot: u32,
     phase: u32,
-    /// The next number, or the last one: see [`HandsOut::AHEAD`]. Known to the thread that takes them alone.
+    /// The next number, or the last one: see [`HandsOut::AHEAD`]. Known to the thread that takes them alone, once it has started.
     number: u32,
     started: bool,
     numbers: TileNumbers,
@@ -132,6 +151,16 @@ pub trait HandsOut: Schedule {
     /// who asks also computes.
     #[doc(hidden)]
     const AHEAD: bool;
+    /// The thread that takes tiles: of the last producer, or the first one.
+    #[doc(hidden)]
+    const ASKS: u32;
+
+    /// Waits until all threads have come here that the kernel runs on.
+    ///
+    /// # Safety
+    /// All of them execute it, before the roles part.
+    #[doc(hidden)]
+    unsafe fn meet_all();
 
     /// Makes what a queue needs at shared address `base`: [`QUEUE_BYTES`].
     ///
@@ -166,13 +195,21 @@ const fn empty(base: u32, slot: u32) -> u32 {
 impl<C: Configuration> HandsOut for WarpSpecialized<C> {
     /// The last producer runs ahead of those who compute as it is.
     const AHEAD: bool = false;
+    const ASKS: u32 = 128 * C::CONSUMER_WARPGROUPS + 32 * (C::PRODUCERS.warps() - 1);
+
+    #[inline(always)]
+    unsafe fn meet_all() {
+        // SAFETY: the caller's. A producer is one thread of its warp, the others have exited, so its warp counts whole.
+        unsafe {
+            sync::barrier_sync(OPENING.get::<0>(), 128 * C::CONSUMER_WARPGROUPS + 32 * C::PRODUCERS.warps())
+        }
+    }
 
     #[inline(always)]
     unsafe fn open_queue(base: u32) {
         const { assert!(C::CLUSTER == 1, "a queue is a CTA's: those of a cluster take their tiles together") };
         let (warps, producers) = (4 * C::CONSUMER_WARPGROUPS, C::PRODUCERS.warps());
-        // SAFETY: one thread initialises the barriers, and nobody uses them before the roles met; a producer is one thread of its
-        // warp, the others have exited, so its warp counts whole.
+        // SAFETY: one thread initialises the barriers, and nobody uses them before the roles met.
         unsafe {
             if thread_x() == 0 {
                 let mut slot = 0;
@@ -183,7 +220,7 @@ impl<C: Configuration> HandsOut for WarpSpecialized<C> {
                 }
                 sync::fence_mbarrier_init();
             }
-            sync::barrier_sync(OPENING.get::<0>(), 128 * C::CONSUMER_WARPGROUPS + 32 * producers);
+            Self::meet_all();
         }
     }
 
@@ -194,7 +231,7 @@ impl<C: Configuration> HandsOut for WarpSpecialized<C> {
         // SAFETY: the slot is written behind its empty barrier, at which all readers arrive behind their reads, and read behind its
         // full one. In a warp of consumers the warp's barrier puts the lanes' reads before the arrival of the first.
         unsafe {
-            if thread == consumers + 32 * (C::PRODUCERS.warps() - 1) {
+            if thread == Self::ASKS {
                 let tile = take();
                 mbarrier::wait(empty(base, slot), phase ^ 1);
                 shared::store_u32x4(at, tile);
@@ -216,6 +253,13 @@ impl<C: Configuration> HandsOut for WarpSpecialized<C> {
 
 impl<const W: usize, A: Access> HandsOut for Multistage<W, A> {
     const AHEAD: bool = true;
+    const ASKS: u32 = 0;
+
+    #[inline(always)]
+    unsafe fn meet_all() {
+        // SAFETY: the caller's.
+        unsafe { sync::syncthreads() }
+    }
 
     /// Its threads meet: there are no barriers to make.
     #[inline(always)]
@@ -227,7 +271,7 @@ impl<const W: usize, A: Access> HandsOut for Multistage<W, A> {
         // SAFETY: all threads meet behind the write. The slot is written again behind the next such barrier, which every thread
         // reaches behind its read.
         unsafe {
-            if thread_x() == 0 {
+            if thread_x() == Self::ASKS {
                 shared::store_u32x4(at, take());
             }
             sync::syncthreads();
@@ -273,8 +317,7 @@ impl<P: HandsOut> TileSlots<P> {
         }
         // SAFETY: the memory is the slots', which every role took in the same way, and of which no other queue is made.
         unsafe { P::open_queue(base) };
-        let number = block_x();
-        TileQueue { base, slot: 0, phase: 0, number, started: false, numbers, list, schedule: PhantomData }
+        TileQueue { base, slot: 0, phase: 0, number: 0, started: false, numbers, list, schedule: PhantomData }
     }
 }
 
@@ -287,7 +330,9 @@ impl<P: HandsOut, L: TileList> Iterator for TileQueue<P, L> {
         let take = identity(
             #[inline(always)]
             || {
-                if !P::AHEAD && *started {
+                if !*started {
+                    *number = numbers.first();
+                } else if !P::AHEAD {
                     *number = numbers.next(*number);
                 }
                 *started = true;

@@ -11,6 +11,9 @@ use crate::ops::attention::problem::Size;
 use crate::ops::frame::{Choice, Copies, Cycles, Rated, Rejection, Table};
 use crate::{Arch, Device, KernelSet};
 
+/// Steps that a tile is behind the one before it where both add in turn: an addition is counted a step later, and a wait for it takes part of the next one.
+const BEHIND: u64 = 3;
+
 /// One compiled kernel.
 pub type Compiled = Listed<GradientKernel>;
 
@@ -95,9 +98,6 @@ impl Choice for Problem {
     /// `wgmma`; `mma.sync` is taken to have a quarter of that rate, element-wise loads a sixteenth.
     fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
         let Size { batch, heads, queries, keys, columns, .. } = self.size;
-        if self.deterministic && kernel.adds {
-            return Err(Rejection::Because("it adds dQ up in no fixed order"));
-        }
         if self.adds() && kernel.adds {
             return Err(Rejection::Because("it adds nothing to scores"));
         }
@@ -126,7 +126,11 @@ impl Choice for Problem {
         let sms = u64::from(self.device.sm_count()).max(1);
         let tiles = (batch as u64).saturating_mul(heads as u64).saturating_mul(keys);
         let step = m * n * u64::from(most) / 2048 * products * slowness;
-        let cycles = tiles.div_ceil(sms).saturating_mul(queries.saturating_mul(step));
+        // A tile that adds in its turn is some steps behind the one before it, of its head's that are at work with it, where all begin together.
+        let beside = sms.div_ceil(self.together(kernel).max(1) as u64).min(keys).max(1) - 1;
+        let behind = if self.in_turn(kernel) { beside * BEHIND } else { 0 };
+        let steps = tiles.div_ceil(sms).saturating_mul(queries).saturating_add(behind);
+        let cycles = steps.saturating_mul(step);
         Ok(Cycles(cycles.saturating_add(4 * Cycles::of_launch(kernel.arch))))
     }
 }

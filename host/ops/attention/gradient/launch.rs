@@ -3,14 +3,13 @@
 use tilewright_attention::KERNELS;
 use tilewright_attention::gradient::{
     AttentionGradientArgs, BiasGradientArgs, BiasKernel, GradientKernel, HeadOrder, LINE, QueryStatsArgs,
-    RoundSumsArgs, RoundingKernel, SINKS, STATS, SinkGradientArgs,
+    RoundSumsArgs, RoundingKernel, SINKS, STATS, SinkGradientArgs, Turns,
 };
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
 
 use super::choose::{Compiled, of_bias, others, rounding};
 use super::problem::{MOST, Problem};
-use crate::ops::attention::problem::Size;
 use crate::ops::frame::{absent, expect_mapped};
 use crate::tensor::{Layout, Untyped};
 use crate::{AnyFunction, Arch, DType, Device, Error, Launch, Result, Stream};
@@ -18,8 +17,6 @@ use crate::{AnyFunction, Arch, DType, Device, Error, Launch, Result, Stream};
 /// Lines of a TMA box, and of one of statistics.
 const BOX: u32 = 64;
 const STATS_BOX: u32 = 8;
-/// Bytes that L2 holds beside what else goes through it.
-const IN_L2: usize = 32 << 20;
 /// Queries that a CTA takes whose statistics are computed.
 const STATS_ROWS: usize = 32;
 
@@ -33,6 +30,8 @@ pub(super) struct Prepared {
     sinks: Option<AnyFunction>,
     /// Where sums of dQ lie in the workspace, behind the statistics, if there are any; and its elements.
     sums: Option<(usize, Layout)>,
+    /// Where the counters of their turns lie behind these, if there are any: as many elements as counters.
+    turns: Option<usize>,
     stats_layout: Layout,
     len: usize,
 }
@@ -74,7 +73,9 @@ impl Prepared {
         } else {
             None
         };
-        let len = stats_layout.len() + sums.as_ref().map_or(0, |(_, layout)| layout.len());
+        let counters = stats_layout.len() + sums.as_ref().map_or(0, |(_, layout)| layout.len());
+        let turns = problem.in_turn(kernel).then_some(counters);
+        let len = counters + turns.map_or(0, |_| Turns::len(*matrices, size.heads, *lines));
         Ok(Prepared {
             stats: device.listed(&KERNELS, stats)?,
             tiles: tiles.collect::<Result<_>>()?,
@@ -82,6 +83,7 @@ impl Prepared {
             bias,
             sinks: sinks.map(|kernel| device.listed(&KERNELS, kernel)).transpose()?,
             sums,
+            turns,
             stats_layout,
             len,
         })
@@ -105,8 +107,14 @@ impl Prepared {
             Some((first, layout)) => f32s(workspace + 4 * *first as u64, *layout),
             None => f32s(workspace, Layout::contiguous(&[1, 1, 0, 1])?),
         };
-        let run = Run { problem, stream, overlap, stats, sums };
-        let Problem { size, .. } = problem;
+        let Problem { size, lines, .. } = problem;
+        let turns = self.turns.map_or(Turns::NONE, |first| Turns {
+            counters: workspace + 4 * first as u64,
+            heads: size.heads as u32,
+            lines: *lines as u32,
+            of_keys: [size.kv_heads as u32, size.batch as u32],
+        });
+        let run = Run { problem, stream, overlap, stats, sums, turns };
         if !problem.is_empty() {
             self.run_of_inputs(&run)?;
         }
@@ -149,6 +157,7 @@ struct Run<'a> {
     overlap: bool,
     stats: Untyped,
     sums: Untyped,
+    turns: Turns,
 }
 
 impl Run<'_> {
@@ -178,25 +187,13 @@ impl Run<'_> {
             stats: self.plain(&self.stats)?,
             sums: self.plain(&self.sums)?,
             ranges: *ranges,
+            turns: self.turns,
         };
         let rows = (size.queries.next_multiple_of(128)).min(lines * LINE as usize);
         let launch = self.grid(rows.div_ceil(STATS_ROWS), size.heads, 1)?;
         // SAFETY: the arguments are those of `query_stats`, but for the names of elements. The views that the tensors come from are borrowed by
         // the caller, and the workspace has the elements of statistics and sums; the kernel keeps to their shapes.
         unsafe { function.launch_block(self.stream, &launch, &args) }
-    }
-
-    /// Heads whose tiles are taken together, those with the most blocks first: under a mask that gives tiles unequal numbers the last CTAs then have few. As many as L2 holds what
-    /// their tiles walk over.
-    fn together(&self, of_keys: bool) -> usize {
-        let Problem { size, uneven, .. } = self.problem;
-        let Size { heads, kv_heads, queries, keys, columns: [d, dv], .. } = *size;
-        let shared_by = heads / kv_heads.max(1);
-        let (own, walked) =
-            if of_keys { (kv_heads, queries * shared_by) } else { (heads, keys / shared_by.max(1)) };
-        let bytes = walked.saturating_mul(2 * (d + dv)).max(1);
-        let most = if *uneven { IN_L2 / bytes } else { 1 };
-        (1..=own.min(most)).rev().find(|some| own.is_multiple_of(*some)).unwrap_or(1)
     }
 
     /// Q, K, V, dO and the statistics, as kernels of an architecture read their tiles.
@@ -216,7 +213,7 @@ impl Run<'_> {
         let Problem { size, outputs: [d_q, d_k, d_v], ranges, scales, terms, bias, .. } = self.problem;
         let tma = kernel.arch == Arch::Sm90a;
         let heads = if kernel.of_keys { size.kv_heads } else { size.heads };
-        let (tiles, together) = (rows.div_ceil(kernel.tile[0] as usize), self.together(kernel.of_keys));
+        let (tiles, together) = (rows.div_ceil(kernel.tile[0] as usize), self.problem.together(kernel));
         let [q, k, v, d_o, stats] = self.streamed(kernel.name, kernel.arch)?;
         // Of tiles of keys it has their rows, and the columns of queries.
         let bias = match bias {
@@ -240,9 +237,17 @@ impl Run<'_> {
             terms: *terms,
             bias,
             order: HeadOrder { together: together as u32, tiles: tiles as u32 },
+            turns: self.turns,
         };
         let parts = kernel.columns[0] / kernel.columns[1];
-        let launch = self.grid(tiles.saturating_mul(together), heads / together, parts)?;
+        // CTAs that add in turn find their places by themselves.
+        let launch = match self.problem.in_turn(kernel) {
+            true => self.grid(tiles, heads, parts)?,
+            false => self.grid(tiles.saturating_mul(together), heads / together, parts)?,
+        };
+        if launch.grid.iter().map(|&n| u64::from(n)).product::<u64>() > u64::from(u32::MAX) {
+            return Err(Error::argument("q", format!("of {:?} tiles", launch.grid), "of fewer than 2^32"));
+        }
         // SAFETY: as in `stats`, of `attention_gradient`: outputs are borrowed exclusively, and sums are of whole blocks. Programmatic launch only
         // moves what precedes its wait for the preceding grid.
         unsafe { function.launch_block(self.stream, &launch.pdl(self.overlap && tma), &args) }

@@ -17,6 +17,10 @@ use crate::{Device, Element, Error, Result, TensorView, TensorViewMut};
 
 /// The most CTAs of a dimension of a grid but the first.
 pub(super) const MOST: usize = 65535;
+/// Bytes that L2 holds beside what else goes through it.
+const IN_L2: usize = 32 << 20;
+/// The most tiles of a head that begin together where they add in turn.
+const BEGIN_TOGETHER: usize = 4;
 
 /// What is added to scores, and where the gradients by it go.
 #[derive(Debug)]
@@ -170,6 +174,28 @@ impl Problem {
         packed.query_offsets = places.at(packed.query_offsets);
         packed.keys = places.at(packed.keys);
         placed
+    }
+
+    /// Heads whose tiles are taken together, those with the most blocks first: under a mask that gives tiles unequal numbers the last CTAs then have few. As many as
+    /// L2 holds what their tiles walk over. Of tiles that add in turn those of any sequences, and so many that few tiles of a head begin together, each of which waits
+    /// for the one before it.
+    pub(super) fn together(&self, kernel: &Compiled) -> usize {
+        let Size { batch, heads, kv_heads, queries, keys, columns: [d, dv], .. } = self.size;
+        let shared_by = heads / kv_heads.max(1);
+        let (own, walked) =
+            if kernel.of_keys { (kv_heads, queries * shared_by) } else { (heads, keys / shared_by.max(1)) };
+        let bytes = walked.saturating_mul(2 * (d + dv)).max(1);
+        if self.in_turn(kernel) {
+            let few = (self.device.sm_count() as usize).div_ceil(BEGIN_TOGETHER);
+            return (IN_L2 / bytes).max(few).min(own * batch);
+        }
+        let most = if self.uneven { IN_L2 / bytes } else { 1 };
+        (1..=own.min(most)).rev().find(|some| own.is_multiple_of(*some)).unwrap_or(1)
+    }
+
+    /// Whether tiles add dQ up one behind the other.
+    pub(super) fn in_turn(&self, kernel: &Compiled) -> bool {
+        self.deterministic && kernel.adds && self.size.queries > 0
     }
 
     /// Scores have slopes or a bias added.

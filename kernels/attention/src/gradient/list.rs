@@ -2,8 +2,8 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    Accumulates, Collective, Element, Elements, FragmentLayout, FullCol, FullRow, Gemm, Multistage, Reads,
-    Simt, Swizzle, TwoConsumers, Vectors, WarpSpecialized, warp,
+    Accumulates, Collective, Element, Elements, FragmentLayout, FullCol, FullRow, Gemm, HandsOut, Multistage,
+    Reads, Simt, Swizzle, TwoConsumers, TwoConsumersThreeProducers, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
@@ -40,7 +40,7 @@ pub struct GradientKernel {
 
 #[rustfmt::skip]
 impl<
-    P: Reads, Y, T: Element, W, const BM: usize, const BN: usize, const D: usize, const R: usize, const STAGES: usize,
+    P: Reads + HandsOut, Y, T: Element, W, const BM: usize, const BN: usize, const D: usize, const R: usize, const STAGES: usize,
 > Described for attention_gradient<P, Y, T, W, BM, BN, D, R, STAGES>
 where
     Y: Products<T, BM, BN, D, R>,
@@ -133,9 +133,9 @@ kernels! {
 
     for T in [f16, bf16] {
         sm_90: [attention_gradient_all_sm_90_ T _128x128d64s2]:
-            attention_gradient<WarpSpecialized<TwoConsumers>, FullRow<2>, T, All<FullRow<2>>, 128, 128, 64, 64, 2>;
+            attention_gradient<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, All<FullRow<2>>, 128, 128, 64, 64, 2>;
         sm_90: [attention_gradient_all_sm_90_ T _128x64d128s2]:
-            attention_gradient<WarpSpecialized<TwoConsumers>, FullRow<2>, T, All<FullCol<2>>, 128, 64, 128, 128, 2>;
+            attention_gradient<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, All<FullCol<2>>, 128, 64, 128, 128, 2>;
         sm_90: [attention_gradient_keys_values_sm_90_ T _128x64d128s2]:
             attention_gradient<WarpSpecialized<TwoConsumers>, FullRow<2>, T, KeysAndValues, 128, 64, 128, 128, 2>;
         sm_90: [attention_gradient_queries_sm_90_ T _128x64d128s2]:

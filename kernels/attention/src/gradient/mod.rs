@@ -8,6 +8,7 @@ mod rounding;
 mod side;
 mod sinks;
 mod stats;
+mod turns;
 mod wanted;
 
 pub use bias::{BiasGradientArgs, bias_gradient};
@@ -20,14 +21,15 @@ pub use ranges::{ALIGNED, Range, Ranges};
 pub use rounding::{RoundSumsArgs, round_sums};
 pub use sinks::{SinkGradientArgs, sink_gradient};
 pub use stats::{LINE, QueryStatsArgs, query_stats};
+pub use turns::Turns;
 pub use wanted::{All, Keys, KeysAndValues, Queries, Values, Wanted};
 
 use tilewright_device::arch::special::{block_x, block_y, block_z};
 use tilewright_device::arch::warp::uniform;
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Accumulates, Cta, Element, Fragment, FragmentLayout, Fresh, Gemm, Global, GlobalMut, InPlace, Pending,
-    RowMajor, Schedule, Shared, Src, Swizzle, copy, gemm,
+    Accumulates, Cta, Element, Fragment, FragmentLayout, Fresh, Gemm, Global, GlobalMut, HandsOut, InPlace,
+    Pending, RowMajor, Shared, Src, Swizzle, copy, gemm,
 };
 
 use side::{Side, Weights, begin, sums_of};
@@ -54,7 +56,7 @@ impl tilewright_device::abi::PassedAsIs for Scales {}
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct HeadOrder {
-    /// Heads that are taken together: of each its tile with the most blocks, then of each the next one.
+    /// Heads that are taken together: of each its tile with the most blocks, then of each the next one. Where tiles add in [`Turns`], of all sequences.
     pub together: u32,
     /// Tiles of a head.
     pub tiles: u32,
@@ -63,14 +65,14 @@ pub struct HeadOrder {
 impl tilewright_device::abi::PassedAsIs for HeadOrder {}
 
 impl HeadOrder {
-    /// This CTA's tile and head. Under a causal mask the first keys meet the most queries, and the last queries the most keys.
+    /// This CTA's tile, head and, with its part, sequence. Under a causal mask the first keys meet the most queries, and the last queries the most keys.
     #[inline(always)]
-    fn tile(&self, of_keys: bool) -> (u32, u32) {
+    fn place(&self, of_keys: bool) -> [u32; 3] {
         // Not 0, which needs no panic's call.
         let together = self.together.max(1);
         let (step, head) = (block_x() / together, block_x() % together);
         let tile = if of_keys { step } else { self.tiles - 1 - step };
-        (uniform(tile), uniform(block_y() * together + head))
+        [tile, block_y() * together + head, block_z()]
     }
 }
 
@@ -94,14 +96,15 @@ impl Scales {
 ///
 /// Scores have slopes and biases added by `terms` and `bias`, \[batch, heads, queries, keys\] for tiles of queries and \[batch, heads, keys, queries\] for
 /// those of keys, where `W` does not add dQ up: registers of that have no room for it. [`adds_to_capped`](fn@adds_to_capped) says whether capped ones have.
+/// `turns` puts what is added to dQ in an order, or does not.
 ///
 /// `W` says which of them. Scores of keys are computed transposed, Sᵀ = K Qᵀ: then each product's result is the left operand of the next one where it lies
 /// in registers. Q, dQ \[batch, heads, queries, D\], K and dK \[batch, KV heads, keys, D\], V, dV, dO likewise; `stats` and `sums` as
 /// [`query_stats`](fn@query_stats) leaves them. `by_scores` is dK or dQ. Columns that are not there are zeros. A CTA computes `R` columns: CTA (head of those that go together and, slower, tile; KV heads or heads in the groups of `order`;
-/// sequence and, faster, part of the columns).
+/// sequence and, faster, part of the columns), or the place of the grid that it takes in its turn.
 #[kernel(program = P)]
 pub fn attention_gradient<
-    P: Schedule,
+    P: HandsOut,
     Y,
     T: Element,
     W,
@@ -125,6 +128,7 @@ pub fn attention_gradient<
     terms: InPlace<HeadTerms>,
     bias: InPlace<Global<T, 4, RowMajor, 0>>,
     order: HeadOrder,
+    turns: InPlace<Turns>,
 ) where
     Y: Products<T, BM, BN, D, R>,
     W: Wanted<T, BM, BN, D>,
@@ -138,16 +142,18 @@ pub fn attention_gradient<
     let other_vs = stages.alloc::<Shared<T, BN, D, _, _>>(&mut cta);
     let own_stats = once.alloc_if::<StatsTile>(!W::OF_KEYS, &mut cta);
     let other_stats = stages.alloc_if::<StatsTile>(W::OF_KEYS, &mut cta);
-    let mut room = W::room(&mut cta);
+    let (mut room, slots) = (W::room(&mut cta), cta.tile_slots_if(W::ADDS));
     let (mut once_pipe, mut pipe) = (cta.pipeline(once), cta.pipeline(stages));
-    let (tile, own_head) = order.tile(W::OF_KEYS);
-    let (z, part) = (block_z() / (D / R) as u32, block_z() % (D / R) as u32);
+    let turns = || if W::ADDS { turns.get() } else { Turns::NONE };
+    let place = if turns().counters != 0 { turns().place(slots, order) } else { order.place(W::OF_KEYS) };
+    let [tile, own_head, z] = place.map(uniform);
+    let (z, part) = (z / (D / R) as u32, z % (D / R) as u32);
     // Computed anew wherever it is needed: in no register over the loop.
     let (of, side) = (|| ranges.get().sequence(z), || ranges.get().side::<BM>(W::OF_KEYS, z, tile));
     if side().own_inside == 0 {
         return;
     }
-    let mut walk = side().walk::<BM, BN>(tile, own_head, ranges.get().shared_by);
+    let mut walk = side().walk::<BM, BN>(tile, own_head, ranges.get().shared_by, turns().counters != 0);
     let mut base = once_pipe.loads(0..1, |s, _| {
         let ([own, own_v], of) = (if W::OF_KEYS { [k, v] } else { [q, d_o] }, of());
         let (place, first) = ([of.matrix, own_head, tile, 0], side().own_first);
@@ -176,6 +182,20 @@ pub fn attention_gradient<
         },
     );
     if !cta.computes() {
+        let steps = walk.left;
+        W::add(room, &cta, steps, || {
+            let (of, head, j) = (of(), walk.head, walk.j);
+            walk.advance();
+            let turns = turns();
+            // Of the tiles that meet a block none is left out, from the first one on.
+            let turn = if turns.counters != 0 {
+                let number = tile - side().first_to_meet::<BM, BN>(j);
+                Some(turns.turn(&of, head, j * BN as u32, number))
+            } else {
+                None
+            };
+            (sums_of::<BN>(&sums.get(), &of, head, j), turn)
+        });
         return;
     }
     let own = base.acquire();
@@ -221,9 +241,9 @@ pub fn attention_gradient<
                     gemm(Y::default(), weights.p, other_vs.at(full).part::<R>(part).aligned(), values);
                 let (d_p, weighted) = d_p.behind(weighted, || ());
                 let d_s = weights.slopes(d_p, means);
-                let sums = || sums_of::<BN>(&sums.get(), &of(), walk.head, j);
+                let then = || gradient(d_s);
                 (values, scores) =
-                    W::follow::<P, _, _, _>(&mut room, d_s, own_s.at(once), sums, weighted, || gradient(d_s));
+                    W::follow::<P, _, _, _>(&mut room, d_s, own_s.at(once), walk.left, weighted, then);
             } else {
                 let d_s = weights.slopes(d_p.wait(), means);
                 scores = gradient(d_s).wait();

@@ -74,13 +74,15 @@ impl Side {
 
     /// The walk of a tile of head `own_head`, where `shared_by` heads share one of keys.
     ///
-    /// Neighbouring tiles begin at neighbouring blocks: tiles of keys add to different queries at a time.
+    /// Neighbouring tiles begin at neighbouring blocks: tiles of keys add to different queries at a time. But where they add in turn: then all begin at their
+    /// first.
     #[inline(always)]
     pub(crate) fn walk<const BM: usize, const BN: usize>(
         &self,
         tile: u32,
         own_head: u32,
         shared_by: u32,
+        in_turn: bool,
     ) -> Walk {
         let blocks = self.seen.blocks::<BM, BN>(tile);
         // Keys behind the last see nobody.
@@ -88,7 +90,7 @@ impl Side {
         let blocks = blocks.map(uniform);
         let all = blocks.all();
         let count = all.len() as u32;
-        let first = uniform(all.start + if count == 0 { 0 } else { tile % count });
+        let first = uniform(all.start + if count == 0 || in_turn { 0 } else { tile % count });
         Walk {
             blocks,
             first,
@@ -102,6 +104,12 @@ impl Side {
     #[inline(always)]
     pub(crate) fn meets<const BM: usize, const BN: usize>(&self, tile: u32, j: u32) -> bool {
         self.seen.blocks::<BM, BN>(tile).all().contains(&j)
+    }
+
+    /// The first tile some row of which meets some of block `j`.
+    #[inline(always)]
+    pub(crate) fn first_to_meet<const BM: usize, const BN: usize>(&self, j: u32) -> u32 {
+        self.seen.mirrored(self.own_rows).blocks::<BN, BM>(j).all().start
     }
 
     /// Scores of tile `tile` and block `j` less their distances, times what a slope is in units of scores; query 0 is aligned with key `own`.

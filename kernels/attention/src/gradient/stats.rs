@@ -12,6 +12,7 @@ use tilewright_device::tile::{
 };
 
 use super::ranges::{ALIGNED, Ranges};
+use super::turns::Turns;
 use super::wanted::Wanted;
 
 /// Queries of a line of statistics.
@@ -126,7 +127,7 @@ impl Stats {
 /// The statistics of all queries: of 16 each their log-sum-exps to base 2, then their dO · O. And zeros where the gradients of queries are summed up.
 ///
 /// O and dO \[batch, heads, queries, DV\], `lse` \[batch, heads, queries, 1\] in natural logarithms, `stats` \[batch, heads, lines, 32\], `sums`
-/// \[batch, heads, 16 lines, D\], without rows where nothing is summed up. CTA (32 queries, head, sequence).
+/// \[batch, heads, 16 lines, D\], without rows where nothing is summed up; `turns` counts what is added to them. CTA (32 queries, head, sequence).
 #[kernel(program = Simt<4>)]
 pub fn query_stats<T: Element>(
     o: InPlace<Global<T, 4, RowMajor, 0>>,
@@ -135,10 +136,12 @@ pub fn query_stats<T: Element>(
     stats: InPlace<GlobalMut<f32, 4, RowMajor, 0>>,
     sums: InPlace<GlobalMut<f32, 4, RowMajor, 0>>,
     ranges: InPlace<Ranges>,
+    turns: Turns,
 ) {
     let (tile, head) = (block_x(), block_y());
     let of = ranges.get().sequence(block_z());
     let first = tile * ROWS as u32;
+    turns.clear_front();
     if first >= of.queries.next_multiple_of(ALIGNED) {
         return;
     }
@@ -167,6 +170,7 @@ pub fn query_stats<T: Element>(
             to.put::<8, 32>(line, column + LINE, mean);
         }
     });
+    turns.clear(&of, head, first);
     let mut sums = sums.get();
     let (mut column, columns) = (0, if sums.rows() > 0 { sums.shape()[3] } else { 0 });
     while column * (COLUMNS as u32) < columns {

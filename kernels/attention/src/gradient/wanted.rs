@@ -4,8 +4,8 @@ use core::marker::PhantomData;
 
 use super::products::AddedProducts;
 use tilewright_device::tile::{
-    BlockSums, Collective, Cta, Element, Fragment, FragmentLayout, Fresh, InFlight, Pending, ScratchPair,
-    Shared, Src, Swizzle, gemm,
+    BlockSums, Cta, Element, Fragment, FragmentLayout, Fresh, HandsOut, InFlight, Pending, ScratchPair,
+    Shared, Src, SumTurn, Swizzle, gemm,
 };
 
 /// The gradients that a kernel computes of the tiles that its CTAs have.
@@ -23,17 +23,25 @@ pub trait Wanted<T: Element, const BM: usize, const BN: usize, const D: usize>:
     /// dQ is added up by the tiles of keys.
     const ADDS: bool;
     /// Shared memory that it takes.
-    type Room<P: Collective>;
+    type Room<P: HandsOut>;
 
     /// Its shared memory.
-    fn room<P: Collective>(cta: &mut Cta<P>) -> Self::Room<P>;
+    fn room<P: HandsOut>(cta: &mut Cta<P>) -> Self::Room<P>;
 
-    /// Waits for the gemms of dV and then for those of dK, which `scores` issues. Between them it computes what dSᵀ adds to dQ, from `sums` on.
-    fn follow<P: Collective, L: FragmentLayout<BM, BN>, I: Pending, J: Pending>(
+    /// Adds what so many steps put there to dQ, where and when `to` says. Threads that do not compute call it.
+    fn add<P: HandsOut>(
+        room: Self::Room<P>,
+        cta: &Cta<P>,
+        steps: u32,
+        to: impl FnMut() -> (*mut f32, Option<SumTurn>),
+    );
+
+    /// Waits for the gemms of dV and then for those of dK, which `scores` issues. Between them it computes what dSᵀ adds to dQ, of `left` steps the first.
+    fn follow<P: HandsOut, L: FragmentLayout<BM, BN>, I: Pending, J: Pending>(
         room: &mut Self::Room<P>,
         d_s: Fragment<T, BM, BN, L>,
         keys: Src<'_, Shared<T, BM, D, Swizzle<128>>>,
-        sums: impl FnOnce() -> *mut f32,
+        left: u32,
         values: InFlight<I>,
         scores: impl FnOnce() -> J,
     ) -> (I::Done, J::Done);
@@ -51,17 +59,20 @@ macro_rules! apart {
             const SCORES: bool = $scores;
             const VALUES: bool = $values;
             const ADDS: bool = false;
-            type Room<P: Collective> = ();
+            type Room<P: HandsOut> = ();
 
             #[inline(always)]
-            fn room<P: Collective>(_: &mut Cta<P>) {}
+            fn room<P: HandsOut>(_: &mut Cta<P>) {}
 
             #[inline(always)]
-            fn follow<P: Collective, L: FragmentLayout<BM, BN>, I: Pending, J: Pending>(
+            fn add<P: HandsOut>(_: (), _: &Cta<P>, _: u32, _: impl FnMut() -> (*mut f32, Option<SumTurn>)) {}
+
+            #[inline(always)]
+            fn follow<P: HandsOut, L: FragmentLayout<BM, BN>, I: Pending, J: Pending>(
                 _: &mut (),
                 _: Fragment<T, BM, BN, L>,
                 _: Src<'_, Shared<T, BM, D, Swizzle<128>>>,
-                _: impl FnOnce() -> *mut f32,
+                _: u32,
                 values: InFlight<I>,
                 scores: impl FnOnce() -> J,
             ) -> (I::Done, J::Done) {
@@ -95,19 +106,30 @@ where
     const SCORES: bool = true;
     const VALUES: bool = true;
     const ADDS: bool = true;
-    type Room<P: Collective> = (ScratchPair<P, Shared<T, BM, BN, Swizzle<128>>>, BlockSums<P, BN, D, Z>);
+    type Room<P: HandsOut> = (ScratchPair<P, Shared<T, BM, BN, Swizzle<128>>>, BlockSums<P, BN, D, Z>);
 
     #[inline(always)]
-    fn room<P: Collective>(cta: &mut Cta<P>) -> Self::Room<P> {
+    fn room<P: HandsOut>(cta: &mut Cta<P>) -> Self::Room<P> {
         (cta.scratch_pair(), cta.block_sums())
     }
 
     #[inline(always)]
-    fn follow<P: Collective, L: FragmentLayout<BM, BN>, I: Pending, J: Pending>(
-        (pair, to_sums): &mut Self::Room<P>,
+    fn add<P: HandsOut>(
+        (_, mut sums): Self::Room<P>,
+        cta: &Cta<P>,
+        steps: u32,
+        to: impl FnMut() -> (*mut f32, Option<SumTurn>),
+    ) {
+        // SAFETY: the host gives as much memory as all blocks of queries take, where they are only added to, in all tiles of a call with turns or in none.
+        unsafe { sums.add(cta, steps, to) };
+    }
+
+    #[inline(always)]
+    fn follow<P: HandsOut, L: FragmentLayout<BM, BN>, I: Pending, J: Pending>(
+        (pair, sums): &mut Self::Room<P>,
         d_s: Fragment<T, BM, BN, L>,
         keys: Src<'_, Shared<T, BM, D, Swizzle<128>>>,
-        sums: impl FnOnce() -> *mut f32,
+        left: u32,
         values: InFlight<I>,
         scores: impl FnOnce() -> J,
     ) -> (I::Done, J::Done) {
@@ -116,8 +138,7 @@ where
         let (values, queries) =
             values.behind(gemm(Z::default(), d_s.aligned().t(), keys.aligned(), Fresh::new()), || ());
         let (queries, scores) = queries.behind(scores(), || ());
-        // SAFETY: the host gives as much memory as all blocks of queries take, where they are only added to.
-        unsafe { to_sums.add(queries, sums()) };
+        sums.put(queries, left);
         (values, scores.wait())
     }
 }

@@ -121,20 +121,22 @@ pub fn summed<P: Schedule, L: FragmentLayout<64, 64>, const STAGES: usize>(
 }
 
 /// Adds the tiles of x that lie below each other, each in the order of its registers, to \[tiles of columns, elements\].
-#[kernel(program = WarpSpecialized<TwoConsumers>, expects(sums.cols() == (ROWS_OF_FOURS * COLS) as u32))]
+#[kernel(program = WarpSpecialized<TwoConsumersThreeProducers>, expects(sums.cols() == (ROWS_OF_FOURS * COLS) as u32))]
 pub fn added_in_fours(
-    mut cta: Cta<WarpSpecialized<TwoConsumers>>,
+    mut cta: Cta<WarpSpecialized<TwoConsumersThreeProducers>>,
     x: Global<f32, 2, RowMajor, 0>,
     sums: GlobalMut<f32, 2, RowMajor, 0>,
 ) {
     let mut room = cta.block_sums::<ROWS_OF_FOURS, COLS, FullRow<2>>();
-    if !cta.computes() || block_y() >= sums.rows() {
+    if block_y() >= sums.rows() {
         return;
     }
-    let x = Fragment::<f32, ROWS_OF_FOURS, COLS, FullRow<2>>::load(x.tile([block_x(), block_y()]));
-    let row = sums.reader().pointer().cast_mut().wrapping_add(block_y() as usize * ROWS_OF_FOURS * COLS);
-    // SAFETY: a line of as many elements, which CTAs add to alone.
-    unsafe { room.add(x, row) };
+    if !cta.computes() {
+        let row = sums.reader().pointer().cast_mut().wrapping_add(block_y() as usize * ROWS_OF_FOURS * COLS);
+        // SAFETY: a line of as many elements, which CTAs add to alone.
+        return unsafe { room.add(&cta, 1, || (row, None)) };
+    }
+    room.put(Fragment::<f32, ROWS_OF_FOURS, COLS, FullRow<2>>::load(x.tile([block_x(), block_y()])), 1);
 }
 
 /// Rows of a tile that is added in the order of its registers.
