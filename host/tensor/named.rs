@@ -12,7 +12,7 @@ pub struct Named<'a> {
     pub(super) dtype: DType,
     /// The sizes that kernels are told; none of memory that is no more than room.
     shape: &'a [usize],
-    pub(super) region: Region,
+    pub(super) region: Region<'a>,
     pub(super) written: bool,
 }
 

@@ -43,7 +43,7 @@ pub(super) const fn place(number: usize, address: u64) -> u64 {
 pub(crate) const PLANNED_ROOM: u64 = place(ROOM, ALIGNED);
 
 /// Refuses views that only plans are made of.
-pub(crate) fn expect_memory(region: &Region, name: &'static str) -> Result<()> {
+pub(crate) fn expect_memory(region: &Region<'_>, name: &'static str) -> Result<()> {
     if region.address >= NO_MEMORY || region.layout.len() == 0 {
         return Ok(());
     }
@@ -78,7 +78,13 @@ impl Operands {
         let operand = |tensor: Named<'_>| {
             let Region { address, width, layout } = tensor.region;
             let bytes = (layout.extent() * width) as u64;
-            Operand { name: tensor.name, dtype: tensor.dtype, layout, align: alignment(address), bytes }
+            Operand {
+                name: tensor.name,
+                dtype: tensor.dtype,
+                layout: *layout,
+                align: alignment(address),
+                bytes,
+            }
         };
         Operands { device: device.clone(), all: tensors.map(|tensor| tensor.map(operand)).into() }
     }
@@ -137,14 +143,15 @@ impl Operands {
             let span = room.region.span();
             spans[N] = (span.start, span.end);
         }
-        let all = || tensors.iter().chain([&room]).zip(spans).enumerate();
-        let meet = |(from, to): (u64, u64), (start, end): (u64, u64)| {
+        let all = || {
+            let tensors = tensors.iter().chain([&room]).zip(&spans).enumerate();
+            tensors.filter_map(|(number, (tensor, span))| Some((number, tensor.as_ref()?, span)))
+        };
+        let meet = |(from, to): &(u64, u64), (start, end): &(u64, u64)| {
             from < to && start < end && from < end && start < to
         };
-        for (i, (one, span)) in all() {
-            let Some(one) = one.as_ref().filter(|one| one.written) else { continue };
-            let others = all().filter_map(|(j, (other, span))| Some((j, (*other)?, span)));
-            for (j, other, its) in others {
+        for (i, one, span) in all().filter(|(_, one, _)| one.written) {
+            for (j, other, its) in all() {
                 if (j < i || j > i && !other.written) && meet(span, its) && one.region.overlaps(&other.region)
                 {
                     return Err(Error::Overlap { written: one.name, other: other.name });
@@ -160,7 +167,7 @@ impl Named<'_> {
     /// The tensor where a plan has it by this number.
     pub(crate) fn planned(&self, number: usize) -> Untyped {
         let Region { address, layout, .. } = self.region;
-        Untyped { address: place(number, address), dtype: self.dtype, layout }
+        Untyped { address: place(number, address), dtype: self.dtype, layout: *layout }
     }
 }
 
@@ -178,7 +185,7 @@ impl Operand {
     /// Checks that a tensor is as the planned one was.
     fn expect(&self, tensor: &Named<'_>, device: &Device) -> Result<()> {
         device.expect_same(tensor.device, tensor.name)?;
-        let Region { address, layout, .. } = &tensor.region;
+        let &Region { address, layout, .. } = &tensor.region;
         let planned = |what: String| format!("{what}, for which the plan was made");
         let wrong = |was: String, allowed: String| Err(Error::argument(tensor.name, was, planned(allowed)));
         if tensor.dtype != self.dtype {
@@ -195,7 +202,7 @@ impl Operand {
             }
         }
         expect_memory(&tensor.region, tensor.name)?;
-        if self.bytes > 0 && !address.is_multiple_of(self.align) {
+        if self.bytes > 0 && alignment(address) < self.align {
             return wrong(format!("at {address:#x}"), format!("aligned to {} bytes", self.align));
         }
         Ok(())

@@ -6,14 +6,15 @@ use super::layout::Layout;
 
 /// The bytes of a view's elements.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Region {
+pub(crate) struct Region<'a> {
     pub(crate) address: u64,
     /// Bytes of an element.
     pub(crate) width: usize,
-    pub(crate) layout: Layout,
+    /// Borrowed: the tensors of a call are copied from place to place, and layouts are large.
+    pub(crate) layout: &'a Layout,
 }
 
-impl Region {
+impl Region<'_> {
     /// From the first byte to behind the last.
     pub(crate) fn span(&self) -> Range<u64> {
         self.address..self.address + (self.layout.extent() * self.width) as u64
@@ -24,7 +25,7 @@ impl Region {
     /// Exact for views whose spans are apart, and for windows of one matrix or of matrices with one pitch,
     /// such as the column blocks of a fused projection. Other interleaved views count as overlapping when
     /// their spans do.
-    pub(crate) fn overlaps(&self, other: &Region) -> bool {
+    pub(crate) fn overlaps(&self, other: &Region<'_>) -> bool {
         let (a, b) = (self.span(), other.span());
         if a.is_empty() || b.is_empty() || a.end <= b.start || b.end <= a.start {
             return false;
@@ -40,7 +41,7 @@ impl Region {
     }
 
     /// Whether the two lie in different columns of memory cut into lines of `pitch` bytes.
-    fn avoids(&self, other: &Region, pitch: u64) -> bool {
+    fn avoids(&self, other: &Region<'_>, pitch: u64) -> bool {
         let (Some(mine), Some(theirs)) = (self.run(pitch), other.run(pitch)) else { return false };
         let gap = if other.address >= self.address {
             (other.address - self.address) % pitch

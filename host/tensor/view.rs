@@ -201,8 +201,8 @@ macro_rules! common {
                 Untyped { address: self.address, dtype: T::DTYPE, layout: self.layout }
             }
 
-            pub(crate) fn region(&self) -> Region {
-                Region { address: self.address, width: size_of::<T>(), layout: self.layout }
+            pub(crate) fn region(&self) -> Region<'_> {
+                Region { address: self.address, width: size_of::<T>(), layout: &self.layout }
             }
 
             /// The argument for a kernel's parameter of type `G`: `Global<T, RANK, …>` or `GlobalMut<T, RANK, …>`.

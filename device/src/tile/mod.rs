@@ -12,7 +12,7 @@
 //! | `Fragment` to `Shared` | `copy(x, &mut x_s)` for a [`Scratch`] tile, which is read as `x_s.full()` |
 //! | an accumulator, rounded, to a [`Scratch`] tile in matrices | `x.copy_matrices(&mut x_s)` |
 //! | the same to one of two tiles in turn, while gemms read the other | `pair.put(x)`: [`ScratchPair`] |
-//! | `Fragment` added to global memory by TMA, in an order of its own, and back | `sums.add(x, at)`: [`BlockSums`]; in the order of [`SumTurn`]s `add_in_turn`; [`Fragment::of_sums`] |
+//! | `Fragment` added to global memory by TMA, in an order of its own, and back | `room.put(x, left)`, and `room.add(…)` by a producer: [`BlockSums`], in the order of [`SumTurn`]s if there are some; [`Fragment::of_sums`] |
 //! | [`Rows`] of one layout to those of another | `copy(x, &mut row_s)` for a [`RowScratch`], then [`Rows::exchanged`] |
 //! | an accumulator to what is stored | `epilogue.apply(acc, [m, n])`: scales, residual, bias, activation, rounding, an [`Epilogue`] |
 //! | `Fragment` to [`GlobalMut`] | `copy(x, c.tile([m, n]))`, or through staging buffers: [`Output`] |

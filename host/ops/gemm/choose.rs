@@ -269,8 +269,12 @@ impl Tiles {
 /// a cycle, a tile's epilogue takes a cycle for 8 elements, a launch 3000, and handing over a piece of partial sums 1000. `mma.sync` has half of
 /// that rate, element-wise loads a quarter, and a launch of those 5500 (14 products of odd lines, 2026-11-28). What that chooses takes 1.3 % longer than the fastest kernel, by geometric mean.
 ///
+/// Under an epilogue a producer loads what comes next: a tile's time is that of its loads and its stores, or that of its products and its epilogue, whichever is longer; but the
+/// last tile's epilogue, of 2 cycles for 15 elements, comes behind both. Clusters that are no split begin and end 700 cycles later. (20 products of a depth of 256 to 3072, on an
+/// H200, 2026-11-28: what is chosen took 2.5 % longer than the fastest kernel before; 0.7 % now, of 33.) A producer that has few steps of a tile to load hides nothing.
+///
 /// Clusters receive 43 bytes a cycle where tiles have more than 64 columns, and of those of four CTAs 30 are taken to run at a time (19 products of 48 to 1000 rows on an H200,
-/// 2026-11-27); narrow tiles without a cluster 47. Where warpgroups take tiles in turn, the last tile's epilogue shows alone; a launch takes 4000 cycles
+/// 2026-11-27); narrow tiles without a cluster 47. Where warpgroups take tiles in turn, the last tile's epilogue shows alone; a launch takes 3500 cycles
 /// more, most of them where a warpgroup has no second tile (17 products on an H200, 2026-11-24; the order of their widths is the estimate's
 /// but for two).
 fn estimate(
@@ -300,15 +304,17 @@ fn estimate(
     };
     let bytes = (m + read) * split * STEP * 2 / cluster;
     let of_l2 = bytes.saturating_mul(ctas.min(sms)) / l2_rate;
-    let step = match kernel.input {
+    let loads = (bytes / arrive).max(of_l2);
+    let products = match kernel.input {
         // 128 products of f32 a cycle; loads of elements take a quarter of that, and as much again where tiles are small (five products on an H200, 2026-11-28).
         "f32" => match (kernel.any_strides, kernel.tile[0]) {
             (false, _) => rows * n / 2,
             (true, 64..) => rows * n * 5 / 8,
             (true, _) => rows * n,
         },
-        _ => (rows * n / 28).max(bytes / arrive).max(of_l2) * slowness,
+        _ => (rows * n / 28).max(if hopper { 0 } else { loads }) * slowness,
     };
+    let step = products.max(if hopper { loads } else { 0 });
     let steps = (size.k as u64).div_ceil(STEP).div_ceil(split);
     // Two warpgroups' sums, in pieces of 32 KiB.
     let sums = if split > 1 { 1000 * (split - 1) * (rows * n * 2).div_ceil(32768) } else { 0 };
@@ -317,9 +323,20 @@ fn estimate(
     // Under a mainloop that is shorter an epilogue does not hide.
     let each = if kernel.apart && epilogue <= main { 0 } else { epilogue };
     let once = match (kernel.apart, kernel.any_strides) {
-        (true, _) => epilogue + 7000,
-        (_, false) => 3000,
+        (true, _) => epilogue + 6500,
+        (_, false) => 3000 + if cluster > split { 700 } else { 0 },
         (_, true) => 5500,
+    };
+    // Where a tile has few steps its loads hide no epilogue of another.
+    let all = if kernel.apart || split > 1 || !hopper || steps.saturating_mul(loads) < epilogue * 5 / 4 {
+        waves.saturating_mul(main.saturating_add(each))
+    } else {
+        let others = waves.saturating_sub(1);
+        let stores = (rows * n * 2).saturating_mul(ctas.min(sms)) / l2_rate;
+        let of_loads = waves.saturating_mul(steps.saturating_mul(loads)).saturating_add(others * stores);
+        let of_products =
+            waves.saturating_mul(steps.saturating_mul(products)).saturating_add(others * epilogue);
+        of_loads.max(of_products).saturating_add(rows * n * 2 / 15)
     };
     // The last tiles down and across may have lines outside of the tensor.
     let last = |tiles: u64, tile: u64, size: usize, lines: u32| {
@@ -335,8 +352,7 @@ fn estimate(
     } else {
         0
     };
-    let mut cycles =
-        waves.saturating_mul(main.saturating_add(each)).saturating_add(once).saturating_add(ends);
+    let mut cycles = all.saturating_add(once).saturating_add(ends);
     if hopper {
         let memory_rate = memory_rate as u32;
         let read = of_memory(size, memory_rate);

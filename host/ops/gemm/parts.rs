@@ -80,7 +80,8 @@ pub(super) fn tile_parts(
 ///
 /// The constants are fitted to 33 products of 72 to 1000 rows on an H100 (2026-11-27), in cycles of 1.755 GHz. Of tiles that are not divided 27 elements take a cycle for each step of 64 and 52
 /// bytes arrive a cycle; of those that are, whose CTAs read at different depths, 24 and 48. Handing over a part takes 1500 cycles and one for each 40 bytes of its sums (65 products there, 2026-11-28). Lines outside of
-/// the tensor, of which each CTA of a cluster copies a share, cost half of what they do elsewhere. Memory brings lines that several divided tiles share 1.5 times.
+/// the tensor, of which each CTA of a cluster copies a share, cost half of what they do elsewhere. Where no tile is divided a launch takes 1200 cycles more (7 products on an H200,
+/// 2026-11-28). Memory brings lines that several divided tiles share 1.5 times.
 pub(super) fn estimate(
     kernel: &Compiled,
     size: Size,
@@ -114,7 +115,7 @@ pub(super) fn estimate(
     let cycles = main.max(if across == 1 || parts == 1 { once } else { once / 2 * 3 });
     let cycles = cycles
         .saturating_add((waves + u64::from(shares.steps > 0)).saturating_mul(epilogue))
-        .saturating_add(handed + 3000);
+        .saturating_add(handed + if parts == 1 { 4200 } else { 3000 });
     Estimate { ctas, waves: waves + u64::from(shares.steps > 0), cycles, transposed, copied: [false; 2] }
 }
 

@@ -39,7 +39,8 @@ use crate::tile::scheduler::queue::HandsOut;
 ///         return unsafe { room.add(cta, count, || (sums.wrapping_add(block.next().unwrap_or(0) * 128 * 64), None)) };
 ///     }
 ///     for left in (1..=count).rev() {
-///         room.put(Fragment::splat(1.0), left);
+///         // SAFETY: it counts down from `count`.
+///         unsafe { room.put(Fragment::splat(1.0), left) };
 ///     }
 /// }
 /// ```
@@ -113,10 +114,14 @@ impl<P: HandsOut, const M: usize, const N: usize, L: FragmentLayout<M, N>> Block
         self.full(Self::UNITS + unit)
     }
 
-    /// Puts a fragment there, to be added, when the one before has been read; it is the first of `left` that are to be. All threads that compute call it, as often as
-    /// the producer [adds](Self::add), and count down to 1.
+    /// Puts a fragment there, to be added, when the one before has been read; it is the first of `left` that are to be. All threads that compute call it.
+    ///
+    /// `left` is in no register of its own where a loop counts its steps down.
+    ///
+    /// # Safety
+    /// `left` is what [`add`](Self::add) is told in the first call, and one less in each other: whether it is odd says what is waited for.
     #[inline(always)]
-    pub fn put(&mut self, x: Fragment<f32, M, N, L>, left: u32) {
+    pub unsafe fn put(&mut self, x: Fragment<f32, M, N, L>, left: u32) {
         const { assert!(L::THREADS <= P::CONSUMERS, "the fragment lies over more threads than the schedule has") };
         let thread = thread_x_volatile();
         if thread >= L::THREADS {
@@ -126,7 +131,7 @@ impl<P: HandsOut, const M: usize, const N: usize, L: FragmentLayout<M, N>> Block
         // SAFETY: a warpgroup's part of the room is its own. It is written again when TMA has read it; the fence makes what is written visible to TMA before the
         // arrival behind which it is read, of a lane behind its warp's barrier.
         unsafe {
-            mbarrier::wait(self.empty(unit), left % 2 ^ 1);
+            mbarrier::wait(self.empty(unit), 1 - left % 2);
             let mut i = 0;
             while i < L::Regs::<f32>::LEN {
                 let four = core::array::from_fn(|e| x.regs.get(i + e));
@@ -140,7 +145,7 @@ impl<P: HandsOut, const M: usize, const N: usize, L: FragmentLayout<M, N>> Block
     }
 
     /// Adds `count` fragments to blocks of sums: `to` says where the next one goes, and when. All threads that do not compute call it; one of the last producer
-    /// does it.
+    /// does it. An addition is done before it is counted, so that who sees its count issues the next one behind it.
     ///
     /// # Safety
     /// Where each goes is a multiple of 16, `M N` elements are writable from there on until the kernel's end, and are used meanwhile in this way alone.

@@ -138,7 +138,8 @@ where
         let (values, queries) =
             values.behind(gemm(Z::default(), d_s.aligned().t(), keys.aligned(), Fresh::new()), || ());
         let (queries, scores) = queries.behind(scores(), || ());
-        sums.put(queries, left);
+        // SAFETY: steps count down from all that `add` is told.
+        unsafe { sums.put(queries, left) };
         (values, scores.wait())
     }
 }

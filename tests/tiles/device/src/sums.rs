@@ -4,7 +4,8 @@ use tilewright_device::arch::special::thread_x;
 use tilewright_device::tile::{
     Arithmetic, AtomicAdd, Cta, Elements, Fragment, FragmentLayout, FullCol, FullRow, Gemm, Global,
     GlobalMut, Multistage, OneConsumer, Overlapped, Pending, Program, RowMajor, Schedule, Shared, Simt,
-    Striped, Swizzle, Threads, TwoConsumers, WarpSpecialized, atomic_add, block_x, block_y, copy, gemm, warp,
+    Striped, Swizzle, Threads, TwoConsumers, TwoConsumersThreeProducers, WarpSpecialized, atomic_add,
+    block_x, block_y, copy, gemm, warp,
 };
 use tilewright_device::{bf16, f16, kernel, kernels};
 
@@ -136,7 +137,9 @@ pub fn added_in_fours(
         // SAFETY: a line of as many elements, which CTAs add to alone.
         return unsafe { room.add(&cta, 1, || (row, None)) };
     }
-    room.put(Fragment::<f32, ROWS_OF_FOURS, COLS, FullRow<2>>::load(x.tile([block_x(), block_y()])), 1);
+    let x = Fragment::<f32, ROWS_OF_FOURS, COLS, FullRow<2>>::load(x.tile([block_x(), block_y()]));
+    // SAFETY: the only one.
+    unsafe { room.put(x, 1) };
 }
 
 /// Rows of a tile that is added in the order of its registers.
