@@ -290,7 +290,7 @@ impl Choice for Selection<'_> {
 /// tile take a cycle for each step of 64, 56 bytes arrive a cycle, a tile's epilogue takes 100 cycles and one for 10 elements, a launch 3000, and
 /// handing over partial sums 2000. `mma.sync` has half of that rate, element-wise loads a sixteenth.
 ///
-/// Of filters of several pixels 28 elements of three warpgroups' tiles take a cycle; and four stages hide less than six of the time that images take from memory, of which a fifth
+/// Of filters of several pixels 28 elements of [large](LARGE) tiles take a cycle; and four stages hide less than six of the time that images take from memory, of which a fifth
 /// is added. (17 layers of 3 x 3 filters, 2026-11-28: what is chosen was up to 5 % slower than the fastest before, in one of them.)
 fn estimate(kernel: &Compiled, size: &Size, joined: bool, [sms, memory_rate]: [u32; 2]) -> Estimate {
     let [m, n, k] = kernel.tile.map(u64::from);
@@ -306,7 +306,7 @@ fn estimate(kernel: &Compiled, size: &Size, joined: bool, [sms, memory_rate]: [u
         _ => 2,
     };
     let (hopper, taps) = (kernel.arch == Arch::Sm90a, size.filter.iter().product::<usize>());
-    let elements = if hopper && taps > 1 && kernel.consumers > 256 { 28 } else { 26 };
+    let elements = if hopper && taps > 1 && m * n >= LARGE { 28 } else { 26 };
     let step = (m * n / elements).max((m + n) * STEP * 2 / 56) * slowness * k / STEP;
     let sums = if split > 1 { 2000 } else { 0 };
     let finish = 100 + m * n / 10 * if kernel.makes == Makes::Scattered { 2 } else { 1 } + sums;
@@ -326,6 +326,9 @@ fn estimate(kernel: &Compiled, size: &Size, joined: bool, [sms, memory_rate]: [u
     let cycles = waves.saturating_mul(steps.saturating_mul(step) + finish).saturating_add(late + 3000);
     Estimate { ctas, waves, cycles, joined }
 }
+
+/// Elements of tiles whose products take less of shared memory's bandwidth than others'.
+const LARGE: u64 = 192 * 128;
 
 /// Cycles of 1.755 GHz that memory of so many GB/s takes to bring all images once.
 fn of_memory(size: &Size, memory_rate: u32) -> u64 {

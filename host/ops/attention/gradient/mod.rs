@@ -37,11 +37,12 @@ pub type AttentionGradientCandidate = Candidate<Compiled>;
 ///   dQ = scale dS K (Dao et al. 2022, algorithm 4). Sums are in f32; P and dS are rounded to the element type before they are multiplied: in f16 a dS beyond
 ///   65504 is infinite there, so that losses are scaled with care.
 /// - The fast kernels of Hopper compute all three at a time, and add dQ up in f32, in an order that differs from run to run: dQ differs in the last bits.
-///   dK and dV do not. With [`deterministic`](Self::deterministic) the same call gives the same bits on the same GPU, and takes 7 products in place of 5.
+///   dK and dV do not. With [`deterministic`](Self::deterministic) the same call gives the same bits on the same GPU: it adds in an order, or computes scores twice, by 7 products in
+///   place of 5.
 /// - A query that sees no key has a dQ of 0, a key that no query sees a dK and dV of 0.
 /// - A NaN or an infinity may reach all gradients of its sequence and head, and of those that share its keys.
 /// - [Slopes](Attention::alibi_slopes), a [bias](Attention::bias) and [sinks](Attention::sinks) are those of the attention; packed sequences have no bias here either. Slopes and a bias take the kernels
-///   of deterministic gradients, on capped scores slower ones.
+///   that compute scores twice, on capped scores slower ones.
 /// - At most 65535 heads, and sequences. Without batch or heads nothing is done.
 ///
 /// A call does not wait and allocates no device memory, but for the [`workspace`](Self::workspace) if none was given; it can be captured in a
@@ -140,7 +141,7 @@ impl<'a> AttentionGradient<'a> {
     pub fn longest_keys(self, longest: usize) -> Self {
         AttentionGradient { longest_keys: Some(longest), ..self }
     }
-    /// Only kernels whose results are the same to the bit, run by run.
+    /// Only results that are the same to the bit, run by run, on the same GPU.
     pub fn deterministic(self) -> Self {
         AttentionGradient { deterministic: true, ..self }
     }

@@ -14,3 +14,4 @@ pub mod rows;
 pub mod scans;
 pub mod sums;
 pub mod transpositions;
+pub mod turns;

@@ -7,6 +7,7 @@ mod queues;
 mod scans;
 mod sums;
 mod transpositions;
+mod turns;
 
 use std::f32::consts::LOG2_E;
 use std::process::ExitCode;
@@ -146,6 +147,7 @@ fn main() -> ExitCode {
         Sm90a QueuedByJointProducers: queues::queued::<QueuedByJointProducers>;
         Sm80 turned_round: sums::behind_a_barrier;
         Sm90a added_in_fours: sums::added_in_fours;
+        Sm90a added_in_turn: turns::added_one_by_one;
         Sm90a through_a_pair: sums::through_a_pair;
     }
     suite.main()

@@ -1,0 +1,78 @@
+//! Sums whose additions have an order.
+
+use tilewright_device::kernel;
+use tilewright_device::tile::{
+    Cta, Fragment, FullRow, Global, GlobalMut, RowMajor, SumTurn, TileList, TileNumbers,
+    TwoConsumersThreeProducers, WarpSpecialized,
+};
+
+/// Rows and columns of a tile.
+pub const ROWS: usize = 128;
+/// Columns of a tile.
+pub const COLS: usize = 64;
+
+/// So many tiles.
+struct Numbered(u32);
+
+/// A tile's number.
+struct Number(u32);
+
+impl From<[u32; 4]> for Number {
+    fn from([number, ..]: [u32; 4]) -> Self {
+        Number(number)
+    }
+}
+
+impl From<Number> for [u32; 4] {
+    fn from(Number(number): Number) -> Self {
+        [number, 0, 0, 0]
+    }
+}
+
+impl TileList for Numbered {
+    type Tile = Number;
+
+    #[inline(always)]
+    fn tile(&mut self, number: u32) -> Option<Number> {
+        if number < self.0 { Some(Number(number)) } else { None }
+    }
+}
+
+/// Adds the tiles of x that lie below each other to each of the lines of sums, in the order of the tiles: a CTA takes the next one.
+///
+/// # Safety
+/// `counters` is the address of a number, and of one more for each line, that are 0 and that nothing else uses while the kernel runs.
+#[kernel(program = WarpSpecialized<TwoConsumersThreeProducers>, expects(sums.cols() == (ROWS * COLS) as u32))]
+pub unsafe fn added_in_turn(
+    mut cta: Cta<WarpSpecialized<TwoConsumersThreeProducers>>,
+    x: Global<f32, 2, RowMajor, 0>,
+    sums: GlobalMut<f32, 2, RowMajor, 0>,
+    counters: u64,
+) {
+    let (mut room, slots) = (cta.block_sums::<ROWS, COLS, FullRow<2>>(), cta.tile_slots());
+    let counter = |i: u32| (counters + 4 * i as u64) as *mut u32;
+    // SAFETY: the caller's.
+    let numbers = unsafe { TileNumbers::in_order(counter(0)) };
+    let list = Numbered(x.rows().div_ceil(ROWS as u32));
+    let Some(Number(tile)) = slots.queue(numbers, list).next() else { return };
+    let lines = sums.rows();
+    if !cta.computes() {
+        let mut line = 0;
+        // SAFETY: lines of as many elements, which CTAs add to alone; one with a lower number has begun.
+        unsafe {
+            room.add(&cta, lines, || {
+                let at = sums.reader().pointer().cast_mut().wrapping_add(line as usize * ROWS * COLS);
+                line += 1;
+                (at, Some(SumTurn::new(counter(line), tile)))
+            });
+        }
+        return;
+    }
+    let x = Fragment::<f32, ROWS, COLS, FullRow<2>>::load(x.tile([tile, 0]));
+    let mut left = lines;
+    while left > 0 {
+        // SAFETY: it counts down from what is added.
+        unsafe { room.put(x, left) };
+        left -= 1;
+    }
+}
