@@ -136,3 +136,29 @@ fn caches_without_lengths_are_full() {
     assert!(keys.low < -(1 << 30));
     assert_eq!(PageTable::NONE.place(7, 299), (7, 299));
 }
+
+#[test]
+fn tiles_of_keys_that_meet_a_block_of_queries_follow_each_other() {
+    let none = i32::MAX;
+    for keys in [1, 64, 127, 128, 129, 300, 640] {
+        for queries in [1, 63, 64, 65, 200, 256, 513] {
+            for (left, right) in [(none, none), (none, 0), (20, 0), (100, 30), (0, 0), (70, none)] {
+                let own: i32 = keys - queries;
+                let (low, high) = (own.saturating_sub(left), own.saturating_add(right));
+                let seen = Keys { count: keys, low, high, own };
+                // As a gradient's tiles walk, and as they count who comes before them.
+                let by_keys = seen.mirrored(queries as u32);
+                for j in 0..queries as u32 / 64 + u32::from(queries % 64 > 0) {
+                    let meets = |&tile: &u32| by_keys.blocks::<128, 64>(tile).all().contains(&j);
+                    let all: Vec<u32> = (0..(keys as u32).div_ceil(128)).filter(meets).collect();
+                    let first = by_keys.mirrored(keys as u32).blocks::<64, 128>(j).all().start;
+                    let following: Vec<u32> = (first..first + all.len() as u32).collect();
+                    assert!(
+                        all.is_empty() || all == following,
+                        "{seen:?} {queries} {j}: {all:?} from {first}"
+                    );
+                }
+            }
+        }
+    }
+}
