@@ -240,14 +240,20 @@ impl Run<'_> {
             turns: self.turns,
         };
         let parts = kernel.columns[0] / kernel.columns[1];
-        // CTAs that add in turn find their places by themselves.
-        let launch = match self.problem.in_turn(kernel) {
-            true => self.grid(tiles, heads, parts)?,
-            false => self.grid(tiles.saturating_mul(together), heads / together, parts)?,
+        let launch = if self.problem.in_turn(kernel) {
+            // CTAs number their tiles in 32 bits, and find their places by themselves.
+            let launch = self.grid(tiles, heads, parts)?;
+            if launch.grid.iter().map(|&n| u64::from(n)).product::<u64>() > u64::from(u32::MAX) {
+                return Err(Error::argument(
+                    "q",
+                    format!("of {:?} tiles", launch.grid),
+                    "of fewer than 2^32",
+                ));
+            }
+            launch
+        } else {
+            self.grid(tiles.saturating_mul(together), heads / together, parts)?
         };
-        if launch.grid.iter().map(|&n| u64::from(n)).product::<u64>() > u64::from(u32::MAX) {
-            return Err(Error::argument("q", format!("of {:?} tiles", launch.grid), "of fewer than 2^32"));
-        }
         // SAFETY: as in `stats`, of `attention_gradient`: outputs are borrowed exclusively, and sums are of whole blocks. Programmatic launch only
         // moves what precedes its wait for the preceding grid.
         unsafe { function.launch_block(self.stream, &launch.pdl(self.overlap && tma), &args) }

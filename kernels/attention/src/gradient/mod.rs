@@ -190,7 +190,7 @@ pub fn attention_gradient<
             // Of the tiles that meet a block none is left out, from the first one on.
             let turn = if turns.counters != 0 {
                 let number = tile - side().first_to_meet::<BM, BN>(j);
-                Some(turns.turn(&of, head, j * BN as u32, number))
+                Some(turns.turn::<BN>(&of, head, j, number))
             } else {
                 None
             };

@@ -51,12 +51,13 @@ impl Turns {
         self.counter(FRONT + (of.matrix * self.heads + head) * of_head + query / QUERIES)
     }
 
-    /// When the `number`-th tile of keys of those that meet a block of queries, from `query` on, adds to it.
+    /// When the `number`-th tile of keys of those that meet block `j` of `BN` queries adds to it.
     #[inline(always)]
-    pub(crate) fn turn(&self, of: &Range, head: u32, query: u32, number: u32) -> SumTurn {
+    pub(crate) fn turn<const BN: usize>(&self, of: &Range, head: u32, j: u32, number: u32) -> SumTurn {
+        const { assert!((BN as u32).is_multiple_of(QUERIES), "two blocks of queries would share a counter") };
         // SAFETY: the block's counter, which `query_stats` has set to 0. CTAs take their tiles as `place` says, each head's lowest first, so that who is
         // waited for has begun, and waits for lower ones alone.
-        unsafe { SumTurn::new(self.of_queries(of, head, query), number) }
+        unsafe { SumTurn::new(self.of_queries(of, head, j * BN as u32), number) }
     }
 
     /// The tile, the head and the sequence of this CTA, which takes the next one in `order` of all CTAs that begin.
