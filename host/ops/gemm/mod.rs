@@ -2,6 +2,7 @@
 
 mod batches;
 mod choose;
+mod estimate;
 mod lines;
 mod parts;
 mod plan;

@@ -2,7 +2,8 @@
 
 use tilewright_device::tile::RasterOrder;
 
-use super::choose::{Estimate, STEP, Tiles, of_memory, outside};
+use super::choose::Estimate;
+use super::estimate::{STEP, Tiles, of_memory, outside};
 use super::plan::PANEL;
 use super::problem::Size;
 use super::table::Compiled;
