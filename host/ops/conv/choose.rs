@@ -327,7 +327,7 @@ fn estimate(kernel: &Compiled, size: &Size, joined: bool, [sms, memory_rate]: [u
     Estimate { ctas, waves, cycles, joined }
 }
 
-/// Elements of tiles whose products take less of shared memory's bandwidth than others'.
+/// Elements of a tile from which on products run at the higher rate.
 const LARGE: u64 = 192 * 128;
 
 /// Cycles of 1.755 GHz that memory of so many GB/s takes to bring all images once.
