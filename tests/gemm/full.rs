@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use tilewright::ops::{Activation, Gemm, kernels};
+use tilewright::ops::{Activation, Gemm, GemmViews, kernels};
 use tilewright::{Device, Stream, Tensor, f16};
-use tilewright_support::guarded::Place;
+use tilewright_support::guarded::{Guarded, Place};
 use tilewright_support::suite::{Outcome, picked};
 
 use crate::bias::Bias;
-use crate::case::{Case, c_rows};
+use crate::case::{Case, c_rows, flat};
 use crate::operand::{LAYOUTS, Operand, padded};
-use crate::reference::Reference;
+use crate::reference::{Epilogue, Reference};
 
 /// Sizes around tiles and none of theirs, lines by rows and by columns, with everything that an epilogue has.
 pub fn kernels_of_f32(device: &Device) -> Outcome {
@@ -36,6 +36,52 @@ pub fn kernels_of_f32(device: &Device) -> Outcome {
     let ours = kernels().filter(|kernel| kernel.name.starts_with("gemm_sm_80_f32_"));
     let left: Vec<_> = ours.map(|kernel| kernel.name).filter(|name| !seen.contains(name)).collect();
     assert!(left.is_empty(), "not run: {left:?}");
+    Ok(())
+}
+
+/// Tiles whose depth CTAs divide, into equal parts or across tiles: with sums in memory of any values, twice; by the device's memory; and whole in a captured call, which has none.
+pub fn divided(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    let mut divided = 0;
+    for ([m, n, k], layouts) in [([7, 140, 1000], &LAYOUTS[..2]), ([150, 70, 1556], &LAYOUTS[1..3])] {
+        for [of_a, of_b] in layouts {
+            let a = Operand::<f32>::random(device, 1, of_a.place([1, m, k], padded))?;
+            let b = Operand::<f32>::random(device, 2, of_b.place([1, k, n], padded))?;
+            let reference = Reference::new(a.values(), b.values(), 1, m);
+            let case = Case::<f32, f32>::new(&a, &b, &reference, c_rows([1, m, n]));
+            let (on_a, on_b) = (a.view()?, b.view()?);
+            let exact =
+                Epilogue { alpha: 1.0, beta: 0.0, old: &[], bias: None, activation: Activation::Identity };
+            for name in case.kernels(device)? {
+                let gemm = Gemm::new().kernel(name);
+                let mut c = Guarded::<f32>::at(device, c_rows([1, m, n]))?;
+                let plan = gemm.plan(&on_a, &on_b, &flat(c.view_mut()?)?)?;
+                divided += usize::from(plan.workspace_len() > 0);
+                let mut memory = Tensor::filled(device, f32::NAN, &[plan.workspace_len().max(1)])?;
+                for run in 0..4 {
+                    c.write(&vec![f32::NAN; m * n])?;
+                    let mut out = flat(c.view_mut()?)?;
+                    let views = GemmViews::default();
+                    match run {
+                        0 | 1 => {
+                            plan.run_in(&stream, &on_a, &on_b, &mut out, &views, &mut memory.view_mut())?
+                        }
+                        2 => plan.run(&stream, &on_a, &on_b, &mut out, &views)?,
+                        _ => {
+                            let graph = stream.capture(|stream| gemm.run(stream, &on_a, &on_b, &mut out))?;
+                            // SAFETY: the tensors are alive.
+                            unsafe { graph.launch(&stream)? };
+                        }
+                    }
+                    stream.synchronize()?;
+                    let (out, outside) = c.read()?;
+                    assert_eq!(outside, 0, "{name} {run}: elements outside of C were written");
+                    reference.check(&out, &exact).map_err(|error| format!("{name} {run}: {error}"))?;
+                }
+            }
+        }
+    }
+    assert!(divided > 3, "{divided} plans divide tiles");
     Ok(())
 }
 

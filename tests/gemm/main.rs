@@ -73,6 +73,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm90a, "overlapping chains of sums", chains::of_sums)
         .device(Arch::Sm90a, "overlapping chains whose weights are constant", constant::chains)
         .device(Arch::Sm80, "f32 in full precision, on every kernel", full::kernels_of_f32)
+        .device(Arch::Sm80, "f32 whose depth CTAs divide, with memory for sums and without", full::divided)
         .device(Arch::Sm80, "f32 keeps the bits that tf32 has not", full::precision)
         .device(Arch::Sm80, "refused calls leave everything alone", errors::leave_everything_alone)
         .device(Arch::Sm80, "one operator on two devices", errors::two_devices)

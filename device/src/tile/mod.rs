@@ -95,7 +95,7 @@
 //!
 //! | word | meaning |
 //! | --- | --- |
-//! | policy | how warps divide a tile among themselves: a type such as [`FullRow<2>`](FullRow), which names the layouts of a gemm; of f32 [`Threads`] and [`Tf32`] |
+//! | policy | how warps divide a tile among themselves: a type such as [`FullRow<2>`](FullRow), which names the layouts of a gemm; of f32 [`Threads`], [`KMajor`] and [`Tf32`] |
 //! | schedule | which warps load, which compute, and how they wait for each other: [`WarpSpecialized`], [`Multistage`] |
 //! | configuration | how many warps load and compute on [`WarpSpecialized`], and with how many registers: [`Configuration`] |
 //! | collective | a CTA's threads as far as they share a tile: what a schedule is at least, [`Collective`] |

@@ -56,6 +56,7 @@ pub use crate::tile::mma::accumulates::Accumulates;
 pub use crate::tile::mma::gemm::{Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, Over, gemm};
 pub use crate::tile::mma::in_flight::{Accumulator, InFlight, Issued, Pending, Then};
 pub use crate::tile::mma::tf32::Tf32;
+pub use crate::tile::mma::threads::KMajor;
 pub use crate::tile::mma::wgmma::SharedOperand;
 pub use crate::tile::pipeline::configuration::{
     Configuration, FourConsumersJointProducers, OneConsumer, OneConsumerTwoProducers,

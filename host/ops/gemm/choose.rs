@@ -10,6 +10,7 @@ use super::lines::Lines;
 use super::parts;
 use super::plan::Sums;
 use super::problem::{Matrices, Size};
+use super::singles;
 use super::table::{Compiled, Kind, kernels};
 use crate::backend::H200_MEMORY_RATE;
 use crate::ops::frame::{self, Candidate, Choice, Copies, Operand, Rated, Rejection};
@@ -27,6 +28,9 @@ pub struct Estimate {
     /// A and B are copied into lines that it reads.
     pub(super) copied: [bool; 2],
 }
+
+/// The element type of products by ordinary instructions.
+pub(super) const SINGLE: &str = "f32";
 
 /// Columns of a narrow tile. A cluster of such waits for its CTAs longer than L2 takes, unless a line of TMA's is two of L2's: of lines that are one, five products of 240 to
 /// 512 rows took 0.99 to 1.35 of the time of what the estimate takes else (H200, 2026-11-28), which does not see that.
@@ -159,12 +163,17 @@ impl Selection<'_> {
     fn product(&self, kernel: &Compiled) -> Result<Estimate, Rejection> {
         // A kernel with a column-major C is made for the transposed product; a kernel with a row-major C computes that
         // when C itself is column-major.
+        let Size { batch, m, n, k } = self.matrices.size;
         let transposed = match kernel.row_major[2] {
+            // Those of f32 for few rows write elements one by one.
+            true if kernel.input == SINGLE && kernel.tile[0] < singles::MANY => n < m,
             true => self.prefers_columns && !kernel.any_strides,
             // Those for few rows stream the operand on the right, which alone may be constant.
             false => !(kernel.apart && self.prefers_columns),
         };
-        if kernel.stream && self.sums == Sums::InClusters {
+        let memory = self.sums != Sums::InClusters;
+        // Those of f32 take tiles whole then.
+        if kernel.stream && kernel.input != SINGLE && !memory {
             return Err(Rejection::Because(
                 "it needs a workspace, which a captured call must be given: plan it",
             ));
@@ -172,7 +181,6 @@ impl Selection<'_> {
         if kernel.plain && self.terms {
             return Err(Rejection::Because("it takes neither beta nor a bias"));
         }
-        let Size { batch, m, n, k } = self.matrices.size;
         let [m, n] = if transposed { [n, m] } else { [m, n] };
         // Of more rows other tiles fill waves, and warpgroups in turn hide their epilogues.
         let clustered = kernel.cluster[0] > kernel.split && !kernel.apart;
@@ -199,6 +207,9 @@ impl Selection<'_> {
         }
         let size = Size { batch, m, n, k };
         let rates = [self.l2_rate(), self.device().backend().properties().memory_rate.into()];
+        if kernel.input == SINGLE {
+            return Ok(singles::estimate(kernel, size, transposed, rates[1], self.sms, memory));
+        }
         if kernel.stream {
             return Ok(parts::estimate(kernel, size, transposed, rates, self.sms));
         }

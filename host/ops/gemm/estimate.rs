@@ -84,15 +84,7 @@ pub(super) fn estimate(
     };
     let bytes = (m + read) * split * STEP * 2 / cluster;
     let of_l2 = bytes.saturating_mul(ctas.min(sms)) / l2_rate;
-    let [loads, products] = match kernel.input {
-        // 128 products of f32 a cycle; loads of elements take a quarter of that, and as much again where tiles are small (five products on an H200, 2026-11-28).
-        "f32" => match (kernel.any_strides, kernel.tile[0]) {
-            (false, _) => [0, rows * n / 2],
-            (true, 64..) => [0, rows * n * 5 / 8],
-            (true, _) => [0, rows * n],
-        },
-        _ => [(bytes / arrive).max(of_l2) * slowness, rows * n / 28 * slowness],
-    };
+    let [loads, products] = [(bytes / arrive).max(of_l2) * slowness, rows * n / 28 * slowness];
     let step = loads.max(products);
     let steps = (size.k as u64).div_ceil(STEP).div_ceil(split);
     // Two warpgroups' sums, in pieces of 32 KiB.

@@ -7,6 +7,7 @@ mod lines;
 mod parts;
 mod plan;
 mod problem;
+mod singles;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -178,7 +178,10 @@ impl GemmPlan {
             let function = table::function(c.device(), kernel)?;
             let parts = if kernel.stream {
                 let resident = table::resident(&function, sms) / kernel.cluster[0];
-                Some(tile_parts(kernel, [m, n, batch], k, resident).ok_or_else(too_large)?)
+                Some(
+                    tile_parts(kernel, [m, n, batch], k, resident, sums != Sums::InClusters)
+                        .ok_or_else(too_large)?,
+                )
             } else {
                 None
             };

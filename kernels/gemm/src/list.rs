@@ -2,9 +2,9 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    Activation, ColMajor, Element, Elements, FullRow, Gemm, Major, Multistage, OneConsumer, OutputLayout,
-    Overlapped, Overlaps, PerWarpgroup, PingPongCluster, Reads, RowMajor, Simt, Threads, TwoConsumers,
-    TwoConsumersCluster, TwoConsumersClusterOfFour, Vectors, WarpSpecialized, warp,
+    Activation, ColMajor, Element, Elements, FullRow, Gemm, KMajor, Major, Multistage, OneConsumer,
+    OutputLayout, Overlapped, Overlaps, PerWarpgroup, PingPongCluster, Reads, RowMajor, Simt, Threads,
+    TwoConsumers, TwoConsumersCluster, TwoConsumersClusterOfFour, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
@@ -181,16 +181,20 @@ kernels! {
         sm_90: [gemm_sm_90_ T _ U _ O _ E _128x256x64s4k1]:
             gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, E, A, B, C, 128, 256, 64, 4, 1, 64>;
     }
-    // f32 in full precision, by ordinary instructions: of row-major A and B with aligned lines, or of any strides. With an activation 64 rows: 128 spill.
+    // f32 in full precision, by ordinary instructions: of aligned lines, many rows or few, or of any strides.
     for E in ANY {
-        sm_80: [gemm_sm_80_f32_f32_nn_ E _128x128x16s3k1]:
-            gemm<Multistage<8, Vectors>, Threads<16, 16, 4>, f32, f32, E, RowMajor, RowMajor, RowMajor, 128, 128, 16, 3, 1, 64>;
-        sm_80: [gemm_sm_80_f32_f32_any_ E _32x64x16s3k1]:
-            gemm<Multistage<4, Elements>, Threads<8, 16, 4>, f32, f32, E, RowMajor, RowMajor, RowMajor, 32, 64, 16, 3, 1, 64>;
-    }
-    for (E, M) in [(none, 128), (relu, 64), (gelu, 64), (silu, 64)] {
-        sm_80: [gemm_sm_80_f32_f32_any_ E _ M x128x16s3k1]:
-            gemm<Multistage<8, Elements>, Threads<16, 16, 4>, f32, f32, E, RowMajor, RowMajor, RowMajor, M, 128, 16, 3, 1, 64>;
+        sm_80: [gemm_sm_80_f32_f32_nn_ E _128x64x16s4k1sk]:
+            gemm_stream<Multistage<4, Vectors>, Threads<16, 8, 4>, f32, f32, E, RowMajor, RowMajor, RowMajor, 128, 64, 16, 4, 64, 64>;
+        sm_80: [gemm_sm_80_f32_f32_nt_ E _128x64x16s4k1sk]:
+            gemm_stream<Multistage<4, Vectors>, KMajor<Threads<16, 8>>, f32, f32, E, RowMajor, ColMajor, RowMajor, 128, 64, 16, 4, 64, 64>;
+        sm_80: [gemm_sm_80_f32_f32_tn_ E _128x64x16s4k1sk]:
+            gemm_stream<Multistage<4, Vectors>, Threads<16, 8, 4>, f32, f32, E, ColMajor, RowMajor, RowMajor, 128, 64, 16, 4, 64, 64>;
+        sm_80: [gemm_sm_80_f32_f32_nn_ E _16x128x32s3k1sk]:
+            gemm_stream<Multistage<4, Vectors>, Threads<4, 32, 4>, f32, f32, E, RowMajor, RowMajor, RowMajor, 16, 128, 32, 3, 64, 64>;
+        sm_80: [gemm_sm_80_f32_f32_nt_ E _16x128x32s3k1sk]:
+            gemm_stream<Multistage<4, Vectors>, KMajor<Threads<4, 32>>, f32, f32, E, RowMajor, ColMajor, RowMajor, 16, 128, 32, 3, 64, 64>;
+        sm_80: [gemm_sm_80_f32_f32_any_ E _64x64x16s3k1sk]:
+            gemm_stream<Multistage<4, Elements>, Threads<8, 16, 4>, f32, f32, E, RowMajor, RowMajor, RowMajor, 64, 64, 16, 3, 64, 64>;
     }
     // Wider outputs.
     for (T, U) in WIDER, (O, A, B, C) in ORDERS {

@@ -7,11 +7,12 @@ use tilewright_device::tile::{
 };
 
 use crate::list::Activates;
+use crate::shortens;
 
 /// C = act(alpha A B + beta C + bias), for the shapes and orders of [`gemm`](fn@crate::gemm), whose tiles' depth is divided evenly among all CTAs (Osama et al. 2023).
 ///
-/// CTAs hand over the sums of parts of tiles through `order`'s workspace. Of a tile of B, `lines` columns are read, all or those that B has: what TMA
-/// finds outside of a tensor takes it longer than what is inside.
+/// CTAs hand over the sums of parts of tiles through `order`'s workspace. Where C is column-major, `lines` columns of a tile of B are read, all or those that B
+/// has: what TMA finds outside of a tensor takes it longer than what is inside.
 ///
 /// # Safety
 /// A, B, C and the bias, if there is one, have all matrices of `order`. B's boxes have `lines` lines, or equal parts of them where a tile is several boxes.
@@ -51,7 +52,9 @@ pub unsafe fn gemm_stream<
     let a_s = stages.alloc::<Shared<T, BM, BK, _, _>>(&mut cta);
     let b_s = stages.alloc::<Shared<T, BK, BN, _, _>>(&mut cta);
     let mut out = cta.output::<U, BM, BN, _>();
-    stages.zero_lines(&mut cta, &b_s, lines);
+    if const { shortens::<P, OC>() } {
+        stages.zero_lines(&mut cta, &b_s, lines);
+    }
     let mut stream = cta.stream_k(order);
     let mut pipe = cta.pipeline(stages);
     while let Some(part) = stream.part() {

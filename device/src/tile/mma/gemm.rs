@@ -27,7 +27,8 @@ use half::{bf16, f16};
 /// | `Warpgroup<G>`, one among several, A without a swizzle | 64 | a multiple of 8 to 256 | f16, bf16 |
 /// | `Warps<WM, WN>` (`mma.sync`): `warp::FullRow`, `warp::FullCol`, `warp::Square` | 16 or 32 for each of `WM` = 1, 2, 4, 8 or 16 warps, 48 or 64 of 1, 2 or 4, 128 of 1 or 2 | a multiple of 8 to 256 for each of `WN` = 1, 2 or 4 | f16, bf16, `I8x2` |
 /// | `Tf32<Warps<WM, WN>>` | as `Warps` | as `Warps` | f32, rounded to tf32 |
-/// | `Threads<TY, TX, RUN>` | 1, 2, 4, 8 or 16 for each of `TY` threads | as many for each of `TX` | f32, exactly |
+/// | `Threads<TY, TX, RUN>`, B row-major | 1, 2, 4, 8 or 16 for each of `TY` threads | as many for each of `TX` | f32, exactly |
+/// | `KMajor<Threads<TY, TX>>`, A row-major, B column-major | as `Threads` | as `Threads` | f32, exactly |
 ///
 /// K of 16-bit elements is 16, 32, 320, 576 or a multiple of 16 from 64 to 256; of f32 16, 32, 64 or 128. A policy that takes A from a
 /// fragment too is [`GemmRegisters`].
@@ -45,7 +46,7 @@ use half::{bf16, f16};
     message = "policy `{Self}` cannot compute a {M} x {N} x {K} tile of `{T}`",
     label = "no instruction shape covers this tile",
     note = "each warpgroup takes blocks of 64 rows and 8 to 256 columns, each warp blocks of 16 rows; K is 16, 32 or a multiple of 64",
-    note = "f32 are multiplied by `Tf32<P>`, P a policy of `warp`, or exactly by `Threads<TY, TX, RUN>`"
+    note = "f32 are multiplied by `Tf32<P>`, P a policy of `warp`, or exactly by `Threads<TY, TX, RUN>` and `KMajor<Threads<TY, TX>>`"
 )]
 pub trait Gemm<T: Element, const M: usize, const N: usize, const K: usize, S: Sum = f32>:
     Copy + Default

@@ -254,6 +254,34 @@ impl<P: Collective, const BESIDE: bool> StreamK<P, BESIDE> {
             sync::bar_sync(WARPGROUP.of(group), GROUP);
             let mut cta = first + 1;
             while cta <= last {
+                if const { L::Regs::<S>::LEN <= 4 * AHEAD } {
+                    // Sums so short that those of several parts are on their way before the first is used.
+                    let arrived = [0, 1, 2, 3].map(
+                        #[inline(always)]
+                        |part| {
+                            [0, 4, 8, 12].map(
+                                #[inline(always)]
+                                |i| match i < L::Regs::<S>::LEN && cta + part <= last {
+                                    true => global::ld_global_u32x4(at(cta + part, i)),
+                                    false => [0; 4],
+                                },
+                            )
+                        },
+                    );
+                    let mut part = 0;
+                    while part < AHEAD {
+                        let there = cta + part as u32 <= last;
+                        let mut i = 0;
+                        while i < L::Regs::<S>::LEN {
+                            let sum = acc.regs.get(i).plus(S::from_bits(arrived[part][i / 4][i % 4]));
+                            acc.regs.set(i, if there { sum } else { acc.regs.get(i) });
+                            i += 1;
+                        }
+                        part += 1;
+                    }
+                    cta += AHEAD as u32;
+                    continue;
+                }
                 let mut i = 0;
                 while i < L::Regs::<S>::LEN {
                     // All are on their way before the first is used.
