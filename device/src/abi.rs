@@ -54,6 +54,41 @@ impl<T, const RANK: usize> GlobalAbi<T, RANK> {
     }
 }
 
+/// A strided tensor of `RANK` dimensions in global memory that no kernel addresses by TMA: a [`GlobalAbi`] without its map, a third as large.
+///
+/// The kernel takes it as [`Unmapped`](crate::tile::Unmapped) or [`UnmappedMut`](crate::tile::UnmappedMut).
+#[repr(C)]
+#[derive(Debug)]
+pub struct StridedAbi<T, const RANK: usize> {
+    /// Address of the element at index 0 in every dimension.
+    pub address: u64,
+    /// Distance between neighbours in each dimension, in elements.
+    pub strides: [u64; RANK],
+    /// The L2 cache policy, as a [`GlobalAbi`]'s.
+    pub policy: u64,
+    /// Elements in each dimension; the last two are rows and columns.
+    pub shape: [u32; RANK],
+    /// Bytes to which the address and every stride but the unit one are aligned: 16, 8, 4 or 2.
+    pub align: u32,
+    /// The element type.
+    pub element: PhantomData<T>,
+}
+
+impl<T, const RANK: usize> From<GlobalAbi<T, RANK>> for StridedAbi<T, RANK> {
+    fn from(of: GlobalAbi<T, RANK>) -> Self {
+        let GlobalAbi { address, strides, policy, shape, align, element, .. } = of;
+        StridedAbi { address, strides, policy, shape, align, element }
+    }
+}
+
+impl<T, const RANK: usize> Clone for StridedAbi<T, RANK> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, const RANK: usize> Copy for StridedAbi<T, RANK> {}
+
 impl<T, const RANK: usize> Clone for GlobalAbi<T, RANK> {
     fn clone(&self) -> Self {
         *self

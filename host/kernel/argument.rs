@@ -1,9 +1,11 @@
 //! What the host passes for a kernel's parameters: views for tensors, numbers as they are.
 
-use tilewright_device::abi::{GlobalAbi, GlobalArg, KernelArg, Plain};
+use tilewright_device::abi::{GlobalAbi, GlobalArg, KernelArg, Plain, StridedAbi};
 use tilewright_device::kernel::Copies;
 use tilewright_device::signature::{Expectation, Parameters, Signature};
-use tilewright_device::tile::{self, Global, GlobalMut, InBlock, InPlace, List, ListAbi};
+use tilewright_device::tile::{
+    self, Global, GlobalMut, InBlock, InPlace, List, ListAbi, Unmapped, UnmappedMut,
+};
 
 use crate::tensor::{Named, Untyped, check, of_shape};
 use crate::{Arch, Device, Element, Error, Result, TensorView, TensorViewMut};
@@ -87,6 +89,8 @@ impl Parameter<'_> {
 /// | --- | --- |
 /// | `Global<T, RANK, …>` | [`TensorView<T>`](TensorView) or a reference to one, of `RANK` dimensions |
 /// | `GlobalMut<T, RANK, …>` | [`TensorViewMut<T>`](TensorViewMut) or a mutable reference to one, of `RANK` dimensions |
+/// | `Unmapped<T, RANK>` | as for `Global<T, RANK>`, of any strides |
+/// | `UnmappedMut<T, RANK>` | as for `GlobalMut<T, RANK>`, of any strides |
 /// | `InPlace<P>`, `InBlock<P>` | what is passed for `P` |
 /// | `List` | [`TensorView<u32>`](TensorView), contiguous and aligned to 16 bytes |
 /// | numbers, `RasterOrder`, what else is [`Plain`] | itself |
@@ -164,6 +168,27 @@ macro_rules! tensors {
         }
     )* };
 }
+macro_rules! unmapped {
+    ($Parameter:ident, $Global:ident, $named:ident: $($View:ty),*) => { $(
+        // SAFETY: the kernel is told the view's address, shape and strides, and reads any.
+        #[diagnostic::do_not_recommend]
+        unsafe impl<T: Element + tile::Element, const RANK: usize> Argument<$Parameter<T, RANK>> for $View {
+            fn tensor(&self, name: &'static str) -> Option<Named<'_>> {
+                Some(Named::$named(name, self))
+            }
+            fn abi(&self, parameter: &Parameter<'_>) -> Result<StridedAbi<T, RANK>> {
+                let tensor = parameter.tensor::<T, $Global<T, RANK, tile::RowMajor, 0>, RANK>(self.untyped(), false);
+                tensor.map(StridedAbi::from)
+            }
+            fn describe(&self) -> String {
+                of_shape(self.shape())
+            }
+        }
+    )* };
+}
+unmapped!(Unmapped, Global, read: TensorView<'_, T>, &TensorView<'_, T>);
+unmapped!(UnmappedMut, GlobalMut, written: TensorViewMut<'_, T>, &mut TensorViewMut<'_, T>);
+
 /// The parameter itself, among the ways in which it is passed.
 type Global_<P> = P;
 tensors!(Global, read, true: TensorView<'_, T>, &TensorView<'_, T>);

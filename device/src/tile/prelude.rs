@@ -52,6 +52,7 @@ pub use crate::tile::memory::shared::{
     Dst, Fill, Full, Ring, Shared, SharedTile, Src, Stage, Stages, Transposed,
 };
 pub use crate::tile::memory::strips::{Strip, StripPixel};
+pub use crate::tile::memory::unmapped::{Unmapped, UnmappedMut};
 pub use crate::tile::mma::accumulates::Accumulates;
 pub use crate::tile::mma::gemm::{Fresh, Gemm, GemmRegisters, MatA, MatB, MatD, OperandLayout, Over, gemm};
 pub use crate::tile::mma::in_flight::{Accumulator, InFlight, Issued, Pending, Then};

@@ -1,13 +1,12 @@
 //! A cross-entropy's kernel and launches, for tensors wherever they lie.
 
-use tilewright_device::abi::GlobalAbi;
 use tilewright_rows::CrossEntropyArgs;
 
 use super::CrossEntropy;
 use super::problem::Problem;
 use crate::ops::IndexElement;
 use crate::ops::frame::{Named, Operands, Plan, absent, explained};
-use crate::ops::rows::{Compiled, FloatElement, Prepared};
+use crate::ops::rows::{self, Compiled, FloatElement, Prepared};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// The kernel that computes a cross-entropy, why it was chosen, and all that its launches need but memory.
@@ -96,9 +95,9 @@ impl CrossEntropyPlan {
         let tensors = named(logits, labels, loss, gradient.as_deref());
         let places = self.operands.places(stream, tensors, None)?;
         let How { label_words, gradient, ignored, smoothing, z_loss, scale } = self.how;
-        let args = |[x, mut labels, losses, gradients]: [GlobalAbi<(), 3>; 4], order, _| {
+        let args = |[x, mut labels, losses, gradients]: [rows::Tensor; 4], order, _| {
             (labels.shape[2], labels.strides[2]) = (label_words, 1);
-            let gradients = if gradient { gradients } else { absent() };
+            let gradients = if gradient { gradients } else { absent().into() };
             CrossEntropyArgs { x, labels, losses, gradients, order, ignored, smoothing, z_loss, scale }
         };
         // SAFETY: the arguments are those of `cross_entropy`, and of `cross_entropy_long`, which has the same. The tensors are like those of the plan, and

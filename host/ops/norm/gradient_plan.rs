@@ -6,10 +6,13 @@ use tilewright_rows::{COLUMN_SUMS, ColumnSumsArgs, NORM_GRADIENT, NormGradientAr
 
 use super::Norm;
 use super::problem::{Problem, ROWS, vector};
+use crate::kernel::has;
 use crate::ops::frame::{Named, Operands, PLANNED_ROOM, Places, Plan, Table, absent, explained, room};
 use crate::ops::rows::{Compiled, FloatElement, Planned, Prepared, Selection};
 use crate::tensor::{Layout, Untyped};
-use crate::{AnyFunction, DType, Device, Element, Error, Launch, Result, Stream, TensorView, TensorViewMut};
+use crate::{
+    AnyFunction, Arch, DType, Device, Element, Error, Launch, Result, Stream, TensorView, TensorViewMut,
+};
 
 static TABLE: LazyLock<Table<&'static str, Compiled>> =
     LazyLock::new(|| Table::new(NORM_GRADIENT.iter().map(|k| (k.element, *k))));
@@ -158,7 +161,8 @@ impl NormGradientPlan {
             epsilon: norm.epsilon,
             centred: norm.centred.into(),
         };
-        let sums = Sums::new(device, matrices.operands[0].tensor.dtype, matrices.cols, &sums)?;
+        let dtype = matrices.operands[0].tensor.dtype;
+        let sums = Sums::new(device, dtype, matrices.cols, &sums, norm.overlap)?;
         let workspace_len = wanted * lines * cols;
         Ok(NormGradientPlan { choice, operands: problem.operands, prepared, how, sums, workspace_len })
     }
@@ -206,7 +210,7 @@ impl NormGradientPlan {
         let args = |[x, dy, d_sum, dx]: [_; ROWS], order, number| NormGradientArgs {
             x,
             dy,
-            d_sum: if summed { d_sum } else { absent() },
+            d_sum: if summed { d_sum } else { absent().into() },
             weight,
             dx,
             d_weight,
@@ -223,7 +227,8 @@ impl NormGradientPlan {
         let Some(Sums { function, launch, tensors }) = &self.sums else { return Ok(()) };
         let [x, y, other_x, other_y] = tensors.map(|tensor| tensor.at(&places));
         let args = ColumnSumsArgs { x, y, other_x, other_y };
-        // SAFETY: the arguments are those of `column_sums`. Its results are borrowed exclusively; the parts are read to their shapes.
+        // SAFETY: the arguments are those of `column_sums`. Its results are borrowed exclusively; the parts are read to their shapes. Programmatic launch only
+        // moves what precedes the wait for the preceding grid.
         unsafe { function.launch_block(stream, launch, &args) }
     }
 }
@@ -232,15 +237,26 @@ explained!(NormGradientPlan, Compiled);
 
 impl Sums {
     /// Of parts and the vectors that they are added up to, as long as a row.
-    fn new(device: &Device, dtype: DType, cols: usize, sums: &[(Planned, Planned)]) -> Result<Option<Self>> {
+    fn new(
+        device: &Device,
+        dtype: DType,
+        cols: usize,
+        sums: &[(Planned, Planned)],
+        overlap: bool,
+    ) -> Result<Option<Self>> {
         let (Some(&(x, y)), Some(&(other_x, other_y)), 1..) = (sums.first(), sums.last(), cols) else {
             return Ok(None);
         };
-        let Some(kernel) = COLUMN_SUMS.iter().find(|kernel| kernel.element == dtype.name()) else {
+        // A build may leave an architecture out.
+        let able =
+            |kernel: &&Compiled| device.runs(kernel.arch) && has(&tilewright_rows::KERNELS, kernel.arch);
+        let mut of_type = COLUMN_SUMS.iter().filter(|kernel| kernel.element == dtype.name());
+        let Some(kernel) = of_type.clone().find(able).or_else(|| of_type.next()) else {
             return Err(Error::argument("x", dtype.name(), "of a type that there are kernels for"));
         };
         let function = device.listed(&tilewright_rows::KERNELS, kernel)?;
         let launch = Launch::grid([(cols as u32).div_ceil(kernel.tile[1]), sums.len() as u32, 1]);
+        let launch = launch.pdl(overlap && kernel.arch == Arch::Sm90a);
         Ok(Some(Sums { function, launch, tensors: [x, y, other_x, other_y] }))
     }
 }

@@ -144,7 +144,7 @@ impl NormPlan {
         let How { added, columns, per_column, epsilon, centred } = self.how;
         let [weight, bias] = columns.map(|vector| vector.at(&places));
         let args = |[x, residual, sums, y]: [_; ROWS], order, _| {
-            let [residual, sums] = if added { [residual, sums] } else { [absent(); 2] };
+            let [residual, sums] = if added { [residual, sums] } else { [absent().into(); 2] };
             NormArgs { x, residual, weight, bias, y, sums, order, per_column, epsilon, centred }
         };
         // SAFETY: the arguments are those of `norm`, and of `norm_long`, which has the same. The tensors are like those of the plan, and borrowed by the

@@ -9,4 +9,4 @@ mod tests;
 pub(super) use super::FloatElement;
 pub(super) use choose::{Compiled, Selection};
 pub(super) use matrices::{Matrices, Operand};
-pub(super) use prepared::{Planned, Prepared};
+pub(super) use prepared::{Planned, Prepared, Tensor};

@@ -1,12 +1,11 @@
 //! The launches of a row-wise operator, for tensors wherever they lie.
 
-use tilewright_device::abi::GlobalAbi;
+use tilewright_device::abi::{GlobalAbi, StridedAbi};
 use tilewright_device::tile::RowOrder;
 
 use super::choose::Compiled;
 use super::matrices::Matrices;
 use crate::ops::frame::Places;
-use crate::ops::frame::absent;
 use crate::ops::runs::{Run, launches, offsets};
 use crate::tensor::alignment;
 use crate::{AnyFunction, Launch, Result, Stream};
@@ -61,7 +60,7 @@ impl<const N: usize> Prepared<N> {
         &self,
         stream: &Stream,
         places: &Places,
-        args: impl Fn([GlobalAbi<(), 3>; N], RowOrder, usize) -> A,
+        args: impl Fn([Tensor; N], RowOrder, usize) -> A,
     ) -> Result<()> {
         let Some(all) = &self.0 else { return Ok(()) };
         let Launches { function, launch, order, outer, .. } = all;
@@ -75,7 +74,7 @@ impl<const N: usize> Prepared<N> {
 
 impl<const N: usize> Launches<N> {
     /// The operands of a launch, where the tensors lie.
-    fn placed(&self, places: &Places, number: usize) -> [GlobalAbi<(), 3>; N] {
+    fn placed(&self, places: &Places, number: usize) -> [Tensor; N] {
         if self.outer.is_empty() {
             return self.operands.each_ref().map(|operand| operand.at(places));
         }
@@ -85,31 +84,26 @@ impl<const N: usize> Launches<N> {
             let first = self.operands[i].at(places);
             // What lies there may be aligned to less.
             let align = first.align.min(alignment(bytes) as u32);
-            GlobalAbi { address: first.address + bytes, align, ..first }
+            Tensor { address: first.address + bytes, align, ..first }
         })
     }
 }
 
-/// The argument for a tensor that is not read by TMA, at the place of a plan.
+/// The argument for a tensor, at the place of a plan.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::ops) struct Planned {
-    address: u64,
-    strides: [u64; 3],
-    policy: u64,
-    shape: [u32; 3],
-    align: u32,
-}
+pub(in crate::ops) struct Planned(Tensor);
+
+/// The argument for a tensor of rows.
+pub(in crate::ops) type Tensor = StridedAbi<(), 3>;
 
 impl Planned {
     /// Of an argument without a map.
     pub(in crate::ops) fn new(argument: GlobalAbi<(), 3>) -> Self {
-        let GlobalAbi { address, strides, policy, shape, align, .. } = argument;
-        Planned { address, strides, policy, shape, align }
+        Planned(argument.into())
     }
 
     /// The argument for the tensor where it lies.
-    pub(in crate::ops) fn at(&self, places: &Places) -> GlobalAbi<(), 3> {
-        let &Planned { address, strides, policy, shape, align } = self;
-        GlobalAbi { address: places.at(address), strides, policy, shape, align, ..absent() }
+    pub(in crate::ops) fn at(&self, places: &Places) -> Tensor {
+        Tensor { address: places.at(self.0.address), ..self.0 }
     }
 }

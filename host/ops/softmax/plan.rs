@@ -93,9 +93,9 @@ impl SoftmaxPlan {
             How::Masked { scale, log, causal, mask } => {
                 let args = |[x, scores, y]: [_; 3], order, _| {
                     let [narrow, wide] = match mask {
-                        None => [absent(); 2],
-                        Some(DType::F32) => [absent(), scores],
-                        Some(_) => [scores, absent()],
+                        None => [absent().into(); 2],
+                        Some(DType::F32) => [absent().into(), scores],
+                        Some(_) => [scores, absent().into()],
                     };
                     MaskedSoftmaxArgs { x, mask: narrow, wide_mask: wide, y, order, scale, log, causal }
                 };

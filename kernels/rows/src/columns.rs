@@ -2,9 +2,10 @@
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Collective, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, Padded, Shared, block_x,
-    block_y, copy,
+    Cta, Element, Fragment, FragmentLayout, Padded, Shared, Unmapped, UnmappedMut, block_x, block_y, copy,
 };
+
+use crate::program::RowProgram;
 
 /// Tiles whose loads are in flight at a time.
 const AHEAD: u32 = 16;
@@ -13,16 +14,17 @@ const AHEAD: u32 = 16;
 ///
 /// Each x is \[1, lines, columns\], each y \[1, 1, columns\] or less. A CTA takes `N` columns, `M` lines at a time, and then adds up its threads' sums.
 #[kernel(program = P)]
-pub fn column_sums<P: Collective, T: Element, L, B, const M: usize, const N: usize>(
+pub fn column_sums<P: RowProgram, T: Element, L, B, const M: usize, const N: usize>(
     mut cta: Cta<P>,
-    x: InBlock<Global<f32, 3>>,
-    y: InBlock<GlobalMut<T, 3>>,
-    other_x: InBlock<Global<f32, 3>>,
-    other_y: InBlock<GlobalMut<T, 3>>,
+    x: Unmapped<f32, 3>,
+    y: UnmappedMut<T, 3>,
+    other_x: Unmapped<f32, 3>,
+    other_y: UnmappedMut<T, 3>,
 ) where
     L: FragmentLayout<M, N>,
     B: FragmentLayout<N, M>,
 {
+    P::wait_for_preceding_grid();
     let mut sums_s = cta.scratch::<Shared<f32, M, N, Padded>>();
     let (x, mut y) = if block_y() == 0 { (x.get(), y.get()) } else { (other_x.get(), other_y.get()) };
     let mut sums = Fragment::<f32, M, N, L>::zero();

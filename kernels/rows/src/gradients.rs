@@ -1,7 +1,7 @@
 //! The gradients' kernels that are compiled.
 
 use tilewright_device::kernel::Described;
-use tilewright_device::tile::{Collective, Element, FragmentLayout, Overlapped, Simt, Spread};
+use tilewright_device::tile::{Element, FragmentLayout, Overlapped, Simt, Spread};
 use tilewright_device::{bf16, f16, kernels};
 
 use crate::columns::column_sums;
@@ -68,7 +68,7 @@ impl<P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize> Describ
 
 #[rustfmt::skip]
 impl<
-    P: Collective, T: Element, L: FragmentLayout<M, N>, B: FragmentLayout<N, M>, const M: usize, const N: usize,
+    P: RowProgram, T: Element, L: FragmentLayout<M, N>, B: FragmentLayout<N, M>, const M: usize, const N: usize,
 > Described for column_sums<P, T, L, B, M, N>
 {
     type Description = RowsKernel;
@@ -84,6 +84,8 @@ kernels! {
     let ONE_CTA = [(4, 8, 32, 16, 256), (4, 32, 32, 4, 1024), (4, 128, 32, 1, 4096), (8, 256, 32, 1, 8192)];
     for (T, VECTOR, WIDE) in [(f16, 8, NextTile), (bf16, 8, NextTile), (f32, 4, Nothing)] {
         for (W, G, E, M, N) in ONE_CTA {
+            sm_90: [softmax_gradient_sm_90_ T _ M x N]:
+                softmax_gradient<Overlapped<W>, NextTile, T, Spread<W, G, E, VECTOR>, M, N, 1>;
             sm_80: [softmax_gradient_sm_80_ T _ M x N]:
                 softmax_gradient<Simt<W>, NextTile, T, Spread<W, G, E, VECTOR>, M, N, 1>;
         }
@@ -114,6 +116,8 @@ kernels! {
         [(f16, 8, NextTile, 4, NARROW_HALVES), (bf16, 8, NextTile, 4, NARROW_HALVES), (f32, 4, Nothing, 8, NARROW_F32)]
     {
         for (W, G, E, M, N) in ONE_CTA {
+            sm_90: [norm_gradient_sm_90_ T _ M x N]:
+                norm_gradient<Overlapped<W>, AHEAD, T, Spread<W, G, E, VECTOR>, M, N, 1>;
             sm_80: [norm_gradient_sm_80_ T _ M x N]:
                 norm_gradient<Simt<W>, AHEAD, T, Spread<W, G, E, VECTOR>, M, N, 1>;
         }
@@ -144,6 +148,7 @@ kernels! {
     pub static COLUMN_SUMS: RowsKernel;
 
     for T in [f16, bf16, f32] {
+        sm_90: [column_sums_sm_90_ T _64x32]: column_sums<Overlapped<16>, T, Spread<16, 8, 4, 4>, Spread<16, 16, 4, 1>, 64, 32>;
         sm_80: [column_sums_sm_80_ T _64x32]: column_sums<Simt<16>, T, Spread<16, 8, 4, 4>, Spread<16, 16, 4, 1>, 64, 32>;
     }
 }

@@ -80,6 +80,7 @@ kernels! {
     let ONE_CTA = [(4, 8, 32, 16, 256), (4, 32, 32, 4, 1024), (4, 128, 32, 1, 4096), (8, 256, 32, 1, 8192)];
     for (T, VECTOR) in [(f16, 8), (bf16, 8), (f32, 4)] {
         for (W, G, E, M, N) in ONE_CTA {
+            sm_90: [masked_softmax_sm_90_ T _ M x N]: masked_softmax<Overlapped<W>, T, Spread<W, G, E, VECTOR>, M, N, 1>;
             sm_80: [masked_softmax_sm_80_ T _ M x N]: masked_softmax<Simt<W>, T, Spread<W, G, E, VECTOR>, M, N, 1>;
         }
         for CTAS in [1, 2, 4, 8] {

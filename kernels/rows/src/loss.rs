@@ -4,7 +4,8 @@ use core::f32::consts::{LN_2, LOG2_E};
 
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Element, Fragment, FragmentLayout, Global, GlobalTileMut, RowReducer, RowTile, Rows, for_each_row, math,
+    Element, Fragment, FragmentLayout, Global, GlobalTileMut, RowMajor, RowReducer, RowTile, Rows,
+    for_each_row, math,
 };
 
 use crate::program::{Prefetch, RowProgram};
@@ -120,7 +121,7 @@ impl Loss {
         &self,
         rows: &Rows<Row, M, N, L>,
         own: bool,
-        to: GlobalTileMut<f32, 3>,
+        to: GlobalTileMut<f32, 3, RowMajor, 0>,
     ) {
         rows.for_each(|row, first, all| {
             if first && own {
@@ -231,7 +232,7 @@ pub(crate) fn probabilities<T: Element, L: FragmentLayout<M, N>, const M: usize,
 #[inline(always)]
 fn whole<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     mut low: Rows<i32, M, N, L>,
-    labels: Global<i32, 3>,
+    labels: Global<i32, 3, RowMajor, 0>,
     tile: RowTile,
     ignored: i32,
 ) -> Rows<i32, M, N, L> {
@@ -250,8 +251,8 @@ fn whole<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
 /// read.
 #[inline(always)]
 pub(crate) fn results<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
-    x: Global<T, 3>,
-    (low, labels, ignored): (Rows<i32, M, N, L>, Global<i32, 3>, i32),
+    x: Global<T, 3, RowMajor, 0>,
+    (low, labels, ignored): (Rows<i32, M, N, L>, Global<i32, 3, RowMajor, 0>, i32),
     tile: RowTile,
     all: &Rows<Logits, M, N, L>,
 ) -> Rows<Row, M, N, L> {

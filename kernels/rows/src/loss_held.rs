@@ -1,9 +1,7 @@
 //! Cross-entropy of rows that lie in shared memory, or begin anywhere.
 
 use tilewright_device::kernel;
-use tilewright_device::tile::{
-    Cta, Element, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile, Rows,
-};
+use tilewright_device::tile::{Cta, Element, FragmentLayout, RowOrder, RowTile, Rows, Unmapped, UnmappedMut};
 
 use crate::loss::{Gradient, Logits, Loss, labels_behind, probabilities, results};
 use crate::program::{OneTile, RowProgram, resident, resident_held};
@@ -17,10 +15,10 @@ use crate::program::{OneTile, RowProgram, resident, resident_held};
 )]
 pub fn cross_entropy_ragged<P: RowProgram, T: Element, L, const M: usize, const N: usize, const CTAS: usize>(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    labels: InBlock<Global<i32, 3>>,
-    losses: InBlock<GlobalMut<f32, 3>>,
-    gradients: InBlock<GlobalMut<T, 3>>,
+    x: Unmapped<T, 3>,
+    labels: Unmapped<i32, 3>,
+    losses: UnmappedMut<f32, 3>,
+    gradients: UnmappedMut<T, 3>,
     order: RowOrder,
     ignored: i32,
     smoothing: f32,
@@ -68,10 +66,10 @@ pub fn cross_entropy_held<
     const RAGGED: bool,
 >(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    labels: InBlock<Global<i32, 3>>,
-    losses: InBlock<GlobalMut<f32, 3>>,
-    gradients: InBlock<GlobalMut<T, 3>>,
+    x: Unmapped<T, 3>,
+    labels: Unmapped<i32, 3>,
+    losses: UnmappedMut<f32, 3>,
+    gradients: UnmappedMut<T, 3>,
     order: RowOrder,
     ignored: i32,
     smoothing: f32,

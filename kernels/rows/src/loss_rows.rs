@@ -4,7 +4,7 @@ use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile, Rows, for_each_row,
+    Cta, Element, Fragment, FragmentLayout, RowOrder, RowTile, Rows, Unmapped, UnmappedMut, for_each_row,
 };
 
 use crate::loss::{Gradient, Logits, Loss, labels_behind, probabilities, results};
@@ -36,10 +36,10 @@ pub fn cross_entropy<
     const CTAS: usize,
 >(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    labels: InBlock<Global<i32, 3>>,
-    losses: InBlock<GlobalMut<f32, 3>>,
-    gradients: InBlock<GlobalMut<T, 3>>,
+    x: Unmapped<T, 3>,
+    labels: Unmapped<i32, 3>,
+    losses: UnmappedMut<f32, 3>,
+    gradients: UnmappedMut<T, 3>,
     order: RowOrder,
     ignored: i32,
     smoothing: f32,
@@ -97,10 +97,10 @@ pub fn cross_entropy<
 #[kernel(program = P)]
 pub fn cross_entropy_long<P: RowProgram, T: Element, L, const M: usize, const N: usize>(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    labels: InBlock<Global<i32, 3>>,
-    losses: InBlock<GlobalMut<f32, 3>>,
-    gradients: InBlock<GlobalMut<T, 3>>,
+    x: Unmapped<T, 3>,
+    labels: Unmapped<i32, 3>,
+    losses: UnmappedMut<f32, 3>,
+    gradients: UnmappedMut<T, 3>,
     order: RowOrder,
     ignored: i32,
     smoothing: f32,

@@ -4,8 +4,7 @@ use core::f32::consts::LOG2_E;
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowPart, RowTile, Rows,
-    math,
+    Cta, Element, Fragment, FragmentLayout, RowOrder, RowPart, RowTile, Rows, Unmapped, UnmappedMut, math,
 };
 
 use crate::program::{RowProgram, resident, resident_held};
@@ -14,8 +13,8 @@ use crate::softmax_rows::{Sum, exponentials, over_lanes, results, results_of, su
 /// What is added to scores: rows of `T`, or of f32, or none; and whether rows see no further than their own column.
 #[derive(Clone, Copy)]
 struct Mask<T: Element> {
-    narrow: InBlock<Global<T, 3>>,
-    wide: InBlock<Global<f32, 3>>,
+    narrow: Unmapped<T, 3>,
+    wide: Unmapped<f32, 3>,
     causal: bool,
 }
 
@@ -67,10 +66,10 @@ fn seen(row: u32, [rows, cols]: [u32; 2]) -> u32 {
 )]
 pub fn masked_softmax<P: RowProgram, T: Element, L, const M: usize, const N: usize, const CTAS: usize>(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    mask: InBlock<Global<T, 3>>,
-    wide_mask: InBlock<Global<f32, 3>>,
-    y: InBlock<GlobalMut<T, 3>>,
+    x: Unmapped<T, 3>,
+    mask: Unmapped<T, 3>,
+    wide_mask: Unmapped<f32, 3>,
+    y: UnmappedMut<T, 3>,
     order: RowOrder,
     scale: f32,
     log: u32,
@@ -100,10 +99,10 @@ pub fn masked_softmax<P: RowProgram, T: Element, L, const M: usize, const N: usi
 #[kernel(program = P, min_ctas = resident_held(P::THREADS, 2 * N * T::BYTES, true))]
 pub fn masked_softmax_held<P: RowProgram, T: Element, L, const N: usize, const PLACES: usize>(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    mask: InBlock<Global<T, 3>>,
-    wide_mask: InBlock<Global<f32, 3>>,
-    y: InBlock<GlobalMut<T, 3>>,
+    x: Unmapped<T, 3>,
+    mask: Unmapped<T, 3>,
+    wide_mask: Unmapped<f32, 3>,
+    y: UnmappedMut<T, 3>,
     order: RowOrder,
     scale: f32,
     log: u32,
@@ -151,10 +150,10 @@ pub fn masked_softmax_held<P: RowProgram, T: Element, L, const N: usize, const P
 #[kernel(program = P)]
 pub fn masked_softmax_long<P: RowProgram, T: Element, L, const M: usize, const N: usize>(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    mask: InBlock<Global<T, 3>>,
-    wide_mask: InBlock<Global<f32, 3>>,
-    y: InBlock<GlobalMut<T, 3>>,
+    x: Unmapped<T, 3>,
+    mask: Unmapped<T, 3>,
+    wide_mask: Unmapped<f32, 3>,
+    y: UnmappedMut<T, 3>,
     order: RowOrder,
     scale: f32,
     log: u32,

@@ -5,8 +5,8 @@ use tilewright_device::arch::{shared, sync};
 use tilewright_device::kernel;
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Collective, Cols, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile,
-    Rows, barriers, block_x, math,
+    Collective, Cols, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, RowMajor, RowOrder, RowTile,
+    Rows, Unmapped, UnmappedMut, barriers, block_x, math,
 };
 
 use crate::program::{Prefetch, RowProgram, resident};
@@ -202,13 +202,13 @@ pub fn norm_gradient<
     const CTAS: usize,
 >(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    dy: InBlock<Global<T, 3>>,
-    d_sum: InBlock<Global<T, 3>>,
-    weight: InBlock<Global<T, 3>>,
-    dx: InBlock<GlobalMut<T, 3>>,
-    d_weight: InBlock<GlobalMut<f32, 3>>,
-    d_bias: InBlock<GlobalMut<f32, 3>>,
+    x: Unmapped<T, 3>,
+    dy: Unmapped<T, 3>,
+    d_sum: Unmapped<T, 3>,
+    weight: Unmapped<T, 3>,
+    dx: UnmappedMut<T, 3>,
+    d_weight: UnmappedMut<f32, 3>,
+    d_bias: UnmappedMut<f32, 3>,
     order: RowOrder,
     per_column: f32,
     epsilon: f32,
@@ -223,7 +223,9 @@ pub fn norm_gradient<
     let how = How { per_column, epsilon, centred: centred != 0 };
     P::wait_for_preceding_grid();
     let load = |tile: RowTile| {
-        let load = |from: Global<T, 3>| Fragment::<T, M, N, L>::load_rows(from.tile(tile.at(part)), T::ZERO);
+        let load = |from: Global<T, 3, RowMajor, 0>| {
+            Fragment::<T, M, N, L>::load_rows(from.tile(tile.at(part)), T::ZERO)
+        };
         (load(x.get()), load(dy.get()))
     };
     let mut ahead = (Fragment::splat(T::ZERO), Fragment::splat(T::ZERO));
@@ -234,7 +236,7 @@ pub fn norm_gradient<
     let weight = Cols::<T, M, N, L>::load(weight.get().tile([0, 0, part]), one);
     let line = block_x() / CTAS as u32;
     // The tile's first row has what the line has, the others nothing.
-    let begun = |sums: GlobalMut<f32, 3>| match continued {
+    let begun = |sums: GlobalMut<f32, 3, RowMajor, 0>| match continued {
         0 => Fragment::<f32, M, N, L>::zero(),
         _ => Fragment::load_rows(sums.read([0, 0, part]).of_rows(line, 1), 0.0),
     };
@@ -265,7 +267,7 @@ pub fn norm_gradient<
         weights = plus(weights, &by_weight(d, &by, &factors));
         biases = plus(biases, &by.map(T::to_f32));
     }
-    let store = |sums: Fragment<f32, M, N, L>, mut to: GlobalMut<f32, 3>| {
+    let store = |sums: Fragment<f32, M, N, L>, mut to: GlobalMut<f32, 3, RowMajor, 0>| {
         sums.store_rows(to.tile([0, 0, part]).of_rows(line, 1));
     };
     store(over_rows(&mut cta, weights), d_weight.get());
@@ -277,13 +279,13 @@ pub fn norm_gradient<
 #[kernel(program = P)]
 pub fn norm_gradient_long<P: RowProgram, T: Element, L, const N: usize>(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    dy: InBlock<Global<T, 3>>,
-    d_sum: InBlock<Global<T, 3>>,
-    weight: InBlock<Global<T, 3>>,
-    dx: InBlock<GlobalMut<T, 3>>,
-    d_weight: InBlock<GlobalMut<f32, 3>>,
-    d_bias: InBlock<GlobalMut<f32, 3>>,
+    x: Unmapped<T, 3>,
+    dy: Unmapped<T, 3>,
+    d_sum: Unmapped<T, 3>,
+    weight: Unmapped<T, 3>,
+    dx: UnmappedMut<T, 3>,
+    d_weight: UnmappedMut<f32, 3>,
+    d_bias: UnmappedMut<f32, 3>,
     order: RowOrder,
     per_column: f32,
     epsilon: f32,
@@ -321,7 +323,7 @@ pub fn norm_gradient_long<P: RowProgram, T: Element, L, const N: usize>(
             let to = dx.get().tile(tile.at(part));
             with_sum(gradient(d, weighted(by, &weight(part)), &factors), &added).store_rows(to);
             // Each thread adds to what it wrote itself.
-            let add = |mut sums: GlobalMut<f32, 3>, new: Fragment<f32, 1, N, L>| {
+            let add = |mut sums: GlobalMut<f32, 3, RowMajor, 0>, new: Fragment<f32, 1, N, L>| {
                 let place = [0, block_x(), part];
                 let mut sum = Fragment::zero();
                 if !begins {

@@ -4,8 +4,8 @@ use tilewright_device::arch::special::{thread_x, trap};
 use tilewright_device::kernel;
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Cols, ColumnsFrom, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowPart,
-    Rows, block_x,
+    Cols, ColumnsFrom, Cta, Element, Fragment, FragmentLayout, GlobalMut, RowMajor, RowOrder, RowPart, Rows,
+    Unmapped, UnmappedMut, block_x,
 };
 
 use crate::norm_backward::{How, Moments, by_weight, distances_of, gradient, plus, weighted};
@@ -16,7 +16,7 @@ use crate::program::{RowProgram, resident};
 fn store_line<L: FragmentLayout<1, N>, const N: usize, const RAGGED: bool>(
     sums: &Fragment<f32, 1, N, L>,
     part: &RowPart,
-    mut to: GlobalMut<f32, 3>,
+    mut to: GlobalMut<f32, 3, RowMajor, 0>,
     line: u32,
 ) {
     if !RAGGED {
@@ -50,13 +50,13 @@ pub fn norm_gradient_held<
     const RAGGED: bool,
 >(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    dy: InBlock<Global<T, 3>>,
-    d_sum: InBlock<Global<T, 3>>,
-    weight: InBlock<Global<T, 3>>,
-    dx: InBlock<GlobalMut<T, 3>>,
-    d_weight: InBlock<GlobalMut<f32, 3>>,
-    d_bias: InBlock<GlobalMut<f32, 3>>,
+    x: Unmapped<T, 3>,
+    dy: Unmapped<T, 3>,
+    d_sum: Unmapped<T, 3>,
+    weight: Unmapped<T, 3>,
+    dx: UnmappedMut<T, 3>,
+    d_weight: UnmappedMut<f32, 3>,
+    d_bias: UnmappedMut<f32, 3>,
     order: RowOrder,
     per_column: f32,
     epsilon: f32,

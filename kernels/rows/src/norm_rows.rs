@@ -4,8 +4,8 @@ use tilewright_device::arch::special::thread_x;
 use tilewright_device::kernel;
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Cols, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowPart, RowReducer,
-    RowTile, Rows, math,
+    Cols, Cta, Element, Fragment, FragmentLayout, RowOrder, RowPart, RowReducer, RowTile, Rows, Unmapped,
+    UnmappedMut, math,
 };
 
 use crate::program::{Prefetch, Residual, RowProgram, resident};
@@ -208,7 +208,7 @@ pub(crate) fn scaled<T: Element, L: FragmentLayout<M, N>, const M: usize, const 
 /// The weights and biases of the columns of tile `part`: 1 and 0 where there are none.
 #[inline(always)]
 pub(crate) fn columns<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
-    [weight, bias]: [&InBlock<Global<T, 3>>; 2],
+    [weight, bias]: [&Unmapped<T, 3>; 2],
     part: u32,
 ) -> [Cols<T, M, N, L>; 2] {
     let [one, zero] = T::from_f32x2(1.0, 0.0);
@@ -244,12 +244,12 @@ pub fn norm<
     const CTAS: usize,
 >(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    residual: InBlock<Global<T, 3>>,
-    weight: InBlock<Global<T, 3>>,
-    bias: InBlock<Global<T, 3>>,
-    y: InBlock<GlobalMut<T, 3>>,
-    sums: InBlock<GlobalMut<T, 3>>,
+    x: Unmapped<T, 3>,
+    residual: Unmapped<T, 3>,
+    weight: Unmapped<T, 3>,
+    bias: Unmapped<T, 3>,
+    y: UnmappedMut<T, 3>,
+    sums: UnmappedMut<T, 3>,
     order: RowOrder,
     per_column: f32,
     epsilon: f32,
@@ -324,12 +324,12 @@ pub fn norm<
 #[kernel(program = P)]
 pub fn norm_long<P: RowProgram, T: Element, L, const M: usize, const N: usize>(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    residual: InBlock<Global<T, 3>>,
-    weight: InBlock<Global<T, 3>>,
-    bias: InBlock<Global<T, 3>>,
-    y: InBlock<GlobalMut<T, 3>>,
-    sums: InBlock<GlobalMut<T, 3>>,
+    x: Unmapped<T, 3>,
+    residual: Unmapped<T, 3>,
+    weight: Unmapped<T, 3>,
+    bias: Unmapped<T, 3>,
+    y: UnmappedMut<T, 3>,
+    sums: UnmappedMut<T, 3>,
     order: RowOrder,
     per_column: f32,
     epsilon: f32,

@@ -4,8 +4,8 @@ use tilewright_device::arch::special::trap;
 use tilewright_device::kernel;
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Cols, ColumnsFrom, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowPart,
-    RowReducer, RowTile, Rows, math,
+    Cols, ColumnsFrom, Cta, Element, Fragment, FragmentLayout, GlobalMut, RowMajor, RowOrder, RowPart,
+    RowReducer, RowTile, Rows, Unmapped, UnmappedMut, math,
 };
 
 use crate::norm_rows::{Moments, by_rows, columns, moments_inside, of_row, scaled, squares_inside, sum};
@@ -25,12 +25,12 @@ pub fn norm_held<
     const TERMS: usize,
 >(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    residual: InBlock<Global<T, 3>>,
-    weight: InBlock<Global<T, 3>>,
-    bias: InBlock<Global<T, 3>>,
-    y: InBlock<GlobalMut<T, 3>>,
-    sums: InBlock<GlobalMut<T, 3>>,
+    x: Unmapped<T, 3>,
+    residual: Unmapped<T, 3>,
+    weight: Unmapped<T, 3>,
+    bias: Unmapped<T, 3>,
+    y: UnmappedMut<T, 3>,
+    sums: UnmappedMut<T, 3>,
     order: RowOrder,
     per_column: f32,
     epsilon: f32,
@@ -101,12 +101,12 @@ pub fn norm_ragged<
     const CTAS: usize,
 >(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    residual: InBlock<Global<T, 3>>,
-    weight: InBlock<Global<T, 3>>,
-    bias: InBlock<Global<T, 3>>,
-    y: InBlock<GlobalMut<T, 3>>,
-    sums: InBlock<GlobalMut<T, 3>>,
+    x: Unmapped<T, 3>,
+    residual: Unmapped<T, 3>,
+    weight: Unmapped<T, 3>,
+    bias: Unmapped<T, 3>,
+    y: UnmappedMut<T, 3>,
+    sums: UnmappedMut<T, 3>,
     order: RowOrder,
     per_column: f32,
     epsilon: f32,
@@ -171,15 +171,15 @@ fn store_normalised<
     rows: &mut RowReducer<P, L, M, N, CTAS>,
     values: impl Fn() -> Fragment<X, M, N, L>,
     part: &RowPart,
-    columns: [InBlock<Global<T, 3>>; 2],
-    mut y: GlobalMut<T, 3>,
+    columns: [Unmapped<T, 3>; 2],
+    mut y: GlobalMut<T, 3, RowMajor, 0>,
     (per_column, epsilon, centred): (f32, f32, bool),
 ) {
     let all = moments_of_part(rows, &values, part, per_column, centred);
     let (mean, (r, _)) = (all.regs.get(0).mean, by_rows(&all, (per_column, epsilon)).regs.get(0));
     let ([one, zero], [weight, bias], at) = (T::from_f32x2(1.0, 0.0), columns, [0, 0, 0]);
     let columns = [(weight, one), (bias, zero)]
-        .map(|(from, outside)| ColumnsFrom::for_part::<L, M, N, 3, 64>(from.get().tile(at), outside, part));
+        .map(|(from, outside)| ColumnsFrom::for_part::<L, M, N, 3, 0>(from.get().tile(at), outside, part));
     part.store_with_cols(&values(), &mut part.row_of(&mut y), &columns, |s, [w, b]| {
         math::fma((s - mean) * r, w.to_f32(), b.to_f32())
     });
@@ -191,12 +191,12 @@ fn store_normalised<
 #[kernel(program = P, min_ctas = resident(P::THREADS, if L::Regs::<f32>::LEN > 16 { 512 } else { 768 }))]
 pub fn norm_alike<P: RowProgram, T: Element, L, const M: usize, const N: usize>(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    _residual: InBlock<Global<T, 3>>,
-    weight: InBlock<Global<T, 3>>,
-    bias: InBlock<Global<T, 3>>,
-    y: InBlock<GlobalMut<T, 3>>,
-    _sums: InBlock<GlobalMut<T, 3>>,
+    x: Unmapped<T, 3>,
+    _residual: Unmapped<T, 3>,
+    weight: Unmapped<T, 3>,
+    bias: Unmapped<T, 3>,
+    y: UnmappedMut<T, 3>,
+    _sums: UnmappedMut<T, 3>,
     order: RowOrder,
     per_column: f32,
     epsilon: f32,

@@ -4,7 +4,8 @@ use core::f32::consts::LOG2_E;
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowTile, Rows, math,
+    Cta, Element, Fragment, FragmentLayout, Global, RowMajor, RowOrder, RowTile, Rows, Unmapped, UnmappedMut,
+    math,
 };
 
 use crate::program::{Prefetch, RowProgram, resident, resident_held};
@@ -59,9 +60,9 @@ pub fn softmax_gradient<
     const CTAS: usize,
 >(
     mut cta: Cta<P>,
-    y: InBlock<Global<T, 3>>,
-    dy: InBlock<Global<T, 3>>,
-    dx: InBlock<GlobalMut<T, 3>>,
+    y: Unmapped<T, 3>,
+    dy: Unmapped<T, 3>,
+    dx: UnmappedMut<T, 3>,
     order: RowOrder,
     scale: f32,
     log: u32,
@@ -73,7 +74,9 @@ pub fn softmax_gradient<
     let mut tile = RowTile::first(order, CTAS as u32);
     P::wait_for_preceding_grid();
     let load = |tile: RowTile| {
-        let load = |from: Global<T, 3>| Fragment::<T, M, N, L>::load_rows(from.tile(tile.at(part)), T::ZERO);
+        let load = |from: Global<T, 3, RowMajor, 0>| {
+            Fragment::<T, M, N, L>::load_rows(from.tile(tile.at(part)), T::ZERO)
+        };
         (load(y.get()), load(dy.get()))
     };
     let mut ahead = (Fragment::splat(T::ZERO), Fragment::splat(T::ZERO));
@@ -96,9 +99,9 @@ pub fn softmax_gradient<
 #[kernel(program = P, min_ctas = resident_held(P::THREADS, 2 * N * T::BYTES, true))]
 pub fn softmax_gradient_held<P: RowProgram, T: Element, L, const N: usize, const PLACES: usize>(
     mut cta: Cta<P>,
-    y: InBlock<Global<T, 3>>,
-    dy: InBlock<Global<T, 3>>,
-    dx: InBlock<GlobalMut<T, 3>>,
+    y: Unmapped<T, 3>,
+    dy: Unmapped<T, 3>,
+    dx: UnmappedMut<T, 3>,
     order: RowOrder,
     scale: f32,
     log: u32,
@@ -121,9 +124,9 @@ pub fn softmax_gradient_held<P: RowProgram, T: Element, L, const N: usize, const
 #[kernel(program = P)]
 pub fn softmax_gradient_long<P: RowProgram, T: Element, L, const M: usize, const N: usize>(
     mut cta: Cta<P>,
-    y: InBlock<Global<T, 3>>,
-    dy: InBlock<Global<T, 3>>,
-    dx: InBlock<GlobalMut<T, 3>>,
+    y: Unmapped<T, 3>,
+    dy: Unmapped<T, 3>,
+    dx: UnmappedMut<T, 3>,
     order: RowOrder,
     scale: f32,
     log: u32,

@@ -4,8 +4,7 @@ use core::f32::consts::LN_2;
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, InBlock, RowOrder, RowReducer, RowTile, Rows,
-    math,
+    Cta, Element, Fragment, FragmentLayout, RowOrder, RowReducer, RowTile, Rows, Unmapped, UnmappedMut, math,
 };
 
 use crate::program::{Prefetch, RowProgram, resident, resident_held};
@@ -172,8 +171,8 @@ pub(crate) fn results<T: Element, X: Element, L: FragmentLayout<M, N>, const M: 
 )]
 pub fn softmax<P: RowProgram, F: Prefetch, T: Element, L, const M: usize, const N: usize, const CTAS: usize>(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    y: InBlock<GlobalMut<T, 3>>,
+    x: Unmapped<T, 3>,
+    y: UnmappedMut<T, 3>,
     order: RowOrder,
     scale: f32,
     log: u32,
@@ -236,8 +235,8 @@ fn computed<
 )]
 pub fn softmax_ragged<P: RowProgram, T: Element, L, const M: usize, const N: usize, const CTAS: usize>(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    y: InBlock<GlobalMut<T, 3>>,
+    x: Unmapped<T, 3>,
+    y: UnmappedMut<T, 3>,
     order: RowOrder,
     scale: f32,
     log: u32,
@@ -266,8 +265,8 @@ pub fn softmax_held<
     const RAGGED: bool,
 >(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    y: InBlock<GlobalMut<T, 3>>,
+    x: Unmapped<T, 3>,
+    y: UnmappedMut<T, 3>,
     order: RowOrder,
     scale: f32,
     log: u32,
@@ -292,8 +291,8 @@ pub fn softmax_held<
 #[kernel(program = P)]
 pub fn softmax_long<P: RowProgram, T: Element, L, const M: usize, const N: usize>(
     mut cta: Cta<P>,
-    x: InBlock<Global<T, 3>>,
-    y: InBlock<GlobalMut<T, 3>>,
+    x: Unmapped<T, 3>,
+    y: UnmappedMut<T, 3>,
     order: RowOrder,
     scale: f32,
     log: u32,

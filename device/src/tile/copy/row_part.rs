@@ -2,7 +2,7 @@
 
 use crate::arch::global;
 use crate::arch::special::{thread_x, trap};
-use crate::layout::{Element, FragmentLayout, Registers};
+use crate::layout::{Element, FragmentLayout, Registers, RowMajor};
 use crate::tile::copy::rows::{VECTOR, in_vectors, set_vector, skew, vector};
 use crate::tile::fragment::Fragment;
 use crate::tile::memory::global::{Global, GlobalMut};
@@ -21,7 +21,7 @@ pub struct RowPart {
 
 /// Whether a tensor begins at a multiple of 16 bytes, and there is nothing between its rows.
 #[inline(always)]
-pub(super) fn is_contiguous<T: Element>(x: &Global<T, 3>) -> bool {
+pub(super) fn is_contiguous<T: Element>(x: &Global<T, 3, RowMajor, 0>) -> bool {
     let [batch, rows, cols] = x.shape();
     let [by_matrix, by_row, by_column] = x.strides();
     (x.pointer() as u64).is_multiple_of(VECTOR as u64)
@@ -30,7 +30,7 @@ pub(super) fn is_contiguous<T: Element>(x: &Global<T, 3>) -> bool {
         && (by_matrix == rows as u64 * cols as u64 || batch <= 1)
 }
 
-impl<T: Element> Global<T, 3> {
+impl<T: Element> Global<T, 3, RowMajor, 0> {
     /// Part `number` of this thread's row of a tile of `M` rows: `N` columns, counted from the multiple of 16 bytes before the row's first on.
     ///
     /// For layouts of which a thread has one row, and contiguous tensors that are aligned to 16 bytes: the kernel traps at others.
@@ -100,7 +100,7 @@ impl RowPart {
     #[inline(always)]
     pub fn load<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
         &self,
-        from: &Global<T, 3>,
+        from: &Global<T, 3, RowMajor, 0>,
         outside: T,
     ) -> Fragment<T, M, N, L> {
         const { assert!(in_vectors::<T>(L::RUN), "a thread reads vectors of 16 bytes") };
@@ -244,7 +244,7 @@ impl RowPart {
 
     /// The row of a tensor of the same shape, for results. It begins there as the one that was read; the kernel traps at others.
     #[inline(always)]
-    pub fn row_of<T: Element>(&self, to: &mut GlobalMut<T, 3>) -> RowMut<T> {
+    pub fn row_of<T: Element>(&self, to: &mut GlobalMut<T, 3, RowMajor, 0>) -> RowMut<T> {
         let skew = self.first.wrapping_neg() % const { (VECTOR / T::BYTES) as u32 };
         RowMut::of(to, self.row, self.ragged.then_some(skew))
     }
@@ -278,7 +278,7 @@ impl<T: Element> RowMut<T> {
     /// Row `at` of a tensor. Ragged rows begin as those that were read, others at multiples of 16 bytes, and are whole vectors long; the kernel traps
     /// where they do not.
     #[inline(always)]
-    pub(super) fn of(to: &mut GlobalMut<T, 3>, at: [u32; 3], ragged: Option<u32>) -> Self {
+    pub(super) fn of(to: &mut GlobalMut<T, 3, RowMajor, 0>, at: [u32; 3], ragged: Option<u32>) -> Self {
         let tile = to.tile(at);
         let row =
             if ragged.is_some() { tile.0.window(1, 1) } else { tile.0.rows_from::<1, 1>((0, 0), VECTOR) };

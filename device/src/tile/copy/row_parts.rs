@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use crate::arch::special::{cluster_rank, same_number, thread_x, trap};
 use crate::arch::{cp_async, shared};
-use crate::layout::{Element, FragmentLayout, Registers};
+use crate::layout::{Element, FragmentLayout, Registers, RowMajor};
 use crate::tile::copy::row_part::{RowMut, RowPart, is_contiguous};
 use crate::tile::copy::rows::{VECTOR, in_vectors, set_vector, skew};
 use crate::tile::cta::Cta;
@@ -29,7 +29,7 @@ pub struct RowParts<
     const RAGGED: bool,
     const TENSORS: usize,
 > {
-    from: [Global<T, 3>; TENSORS],
+    from: [Global<T, 3, RowMajor, 0>; TENSORS],
     outside: T,
     /// Where this thread's first vector lies.
     address: u32,
@@ -74,7 +74,7 @@ impl<P: Collective> Cta<P> {
         const TENSORS: usize,
     >(
         &mut self,
-        from: [Global<T, 3>; TENSORS],
+        from: [Global<T, 3, RowMajor, 0>; TENSORS],
         order: RowOrder,
         outside: T,
     ) -> RowParts<T, L, N, CTAS, PLACES, RAGGED, TENSORS>
@@ -147,7 +147,7 @@ impl<
     /// The current row of a tensor of the same shape, for results: parts are [stored](RowPart::store) there. Ragged rows begin there as those that
     /// were read; the kernel traps at others.
     #[inline(always)]
-    pub fn row_of(&self, to: &mut GlobalMut<T, 3>) -> RowMut<T> {
+    pub fn row_of(&self, to: &mut GlobalMut<T, 3, RowMajor, 0>) -> RowMut<T> {
         RowMut::of(to, self.place, if RAGGED { Some(self.skew) } else { None })
     }
 

@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use crate::abi::{GlobalAbi, GlobalArg, KernelArg};
+use crate::abi::{GlobalAbi, GlobalArg, KernelArg, StridedAbi};
 use crate::arch::tma::Coords;
 use crate::layout::{Element, Major, RowMajor};
 use crate::tile::memory::window::Window;
@@ -350,6 +350,29 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RA
             lead += 1;
         }
         coords
+    }
+}
+
+impl<T: Element, const RANK: usize> Global<T, RANK, RowMajor, 0> {
+    /// The tensor of an argument that has no map.
+    ///
+    /// # Safety
+    /// `at` points to an initialised argument in the kernel's parameter space, which outlives the kernel.
+    #[inline(always)]
+    pub(in crate::tile) unsafe fn unmapped(at: *const StridedAbi<T, RANK>) -> Self {
+        // SAFETY: the caller's. A tensor of no boxes is never loaded by its map.
+        unsafe {
+            Global {
+                map: core::ptr::null(),
+                pointer: (*at).address as *mut T,
+                strides: (*at).strides,
+                shape: (*at).shape,
+                policy: (*at).policy,
+                align: (*at).align,
+                tma: false,
+                order: PhantomData,
+            }
+        }
     }
 }
 

@@ -18,4 +18,5 @@ pub mod rows_ahead;
 pub mod scratch;
 pub mod shared;
 pub mod strips;
+pub mod unmapped;
 pub mod window;
