@@ -74,6 +74,21 @@ pub struct StridedAbi<T, const RANK: usize> {
     pub element: PhantomData<T>,
 }
 
+impl<T, const RANK: usize> StridedAbi<T, RANK> {
+    /// Elements in each dimension.
+    pub const fn shape(&self) -> [u32; RANK] {
+        self.shape
+    }
+    /// Rows of each of its matrices.
+    pub const fn rows(&self) -> u32 {
+        self.shape[RANK - 2]
+    }
+    /// Columns of each of its matrices.
+    pub const fn cols(&self) -> u32 {
+        self.shape[RANK - 1]
+    }
+}
+
 impl<T, const RANK: usize> From<GlobalAbi<T, RANK>> for StridedAbi<T, RANK> {
     fn from(of: GlobalAbi<T, RANK>) -> Self {
         let GlobalAbi { address, strides, policy, shape, align, element, .. } = of;

@@ -6,7 +6,7 @@ use crate::book::book_if_there;
 use crate::package::package;
 use crate::record;
 use crate::setup::setup;
-use crate::shell::{Done, cargo, commit_number, root, run, say, succeeds, target};
+use crate::shell::{Done, cargo, commit_number, root, run, say, succeeds};
 use crate::test::{Outside, outside_packages, test};
 
 /// The features of the library, each with an operator.
@@ -84,19 +84,15 @@ fn elsewhere() -> Done {
 
 /// Lints what adapters have for their frameworks' CUDA devices, their tests too, on machines without CUDA's toolkit. Frameworks compile kernels of their own by `nvcc` when they
 /// are built; where Rust is only checked, nothing asks what these kernels are.
-///
-/// In a target folder of its own: whoever builds for a GPU is not to find empty kernels there.
 fn on_cuda() -> Done {
     let folder = root().join("xtask/no_toolkit");
     let others = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::iter::once(folder).chain(std::env::split_paths(&others)));
     let path = path.map_err(|error| format!("PATH with the folder of xtask/no_toolkit: {error}"))?;
-    for Outside { manifest, .. } in outside_packages().into_iter().filter(|package| package.is_adapter()) {
+    for package in outside_packages().into_iter().filter(Outside::is_adapter) {
         let mut command = cargo(&["clippy", "--release", "--quiet", "--all-targets"]);
-        command
-            .args(["--no-default-features", "--features", "cuda,emulator", "--manifest-path"])
-            .arg(manifest);
-        command.arg("--target-dir").arg(target()?.join("no_toolkit"));
+        command.args(["--no-default-features", "--features", "cuda,emulator", "--manifest-path"]);
+        package.quickly(command.arg(&package.manifest))?;
         command.env("PATH", &path).env_remove("NVCC");
         // What the build scripts would ask a toolkit or a GPU for.
         command.envs([("CUDA_COMPUTE_CAP", "90"), ("CUDARC_CUDA_VERSION", "13000")]);
@@ -126,10 +122,12 @@ fn lint() -> Done {
         run(cargo(&alone).args(denied).env("DOCS_RS", "1"))?;
     }
     // Adapters are linted for their frameworks' GPUs.
-    for Outside { manifest, features } in outside_packages().into_iter().filter(|one| !one.is_adapter()) {
+    for package in outside_packages().into_iter().filter(|one| !one.is_adapter()) {
         let mut command = cargo(&clippy);
-        command.arg("--workspace").arg("--manifest-path").arg(manifest).arg("--target-dir").arg(target()?);
-        run(command.args(["--features", features]).args(denied))?;
+        command
+            .args(["--workspace", "--features", package.features, "--manifest-path"])
+            .arg(&package.manifest);
+        run(package.quickly(&mut command)?.args(denied))?;
     }
     Ok(())
 }

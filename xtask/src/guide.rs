@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::shell::{Done, QUICK, cargo, root, run, target};
+use crate::shell::{Done, QUICK, QUICKER, cargo, root, run, target};
 
 /// Writes the files of docs/write-a-kernel.md to a folder of their own, and runs the program that they are.
 pub fn follow() -> Done {
@@ -23,7 +23,8 @@ pub fn follow() -> Done {
     // The same versions as here, which are compiled already; cargo leaves out what the package does without.
     write(&folder.join("Cargo.lock"), &read(&root().join("Cargo.lock"))?)?;
     let mut command = cargo(&["run", "--release", "--manifest-path"]);
-    run(command.arg(folder.join("Cargo.toml")).arg("--target-dir").arg(target()?).args(QUICK))
+    command.arg(folder.join("Cargo.toml")).arg("--target-dir").arg(target()?);
+    run(command.args(QUICK).args(QUICKER))
 }
 
 /// The files: a line that begins with a path and ends with a colon, and the block of code behind it.

@@ -35,11 +35,23 @@ pub fn cargo(arguments: &[&str]) -> Command {
 
 /// Arguments of cargo for packages outside of the workspace: their tests are few and small, and compiling with less optimisation takes about half
 /// the time. Tests spend theirs in the emulator, which keeps level 1. Kernels are compiled as ever: the builder sets its own profile.
-pub const QUICK: [&str; 4] = [
+pub const QUICK: [&str; 6] = [
     "--config",
     "profile.release.opt-level=0",
     "--config",
     "profile.release.package.tilewright-emulator.opt-level=1",
+    "--config",
+    "profile.release.package.tilewright-emulator.codegen-units=16",
+];
+
+/// The same for packages of few kernels, which the builder reads as fast without optimisation.
+pub const QUICKER: [&str; 6] = [
+    "--config",
+    "profile.release.package.tilewright-builder.opt-level=0",
+    "--config",
+    "profile.release.package.tilewright-ptx.opt-level=0",
+    "--config",
+    "profile.release.package.miniz_oxide.opt-level=0",
 ];
 
 /// Says what is done, and how long after the first such line, in minutes and seconds.

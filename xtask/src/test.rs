@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::guide::follow;
 use crate::programs;
 use crate::setup::setup;
-use crate::shell::{Done, QUICK, cargo, line, root, say, target};
+use crate::shell::{Done, QUICK, QUICKER, cargo, line, root, say, target};
 
 /// Test results that cargo's test programs print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,10 +25,10 @@ pub fn test() -> Done {
     let mut outcome = programs::run(|line| count.add(line));
     let docs = &mut cargo(&["test", "--workspace", "--release", "--no-fail-fast", "--doc"]);
     outcome = counted(docs, &mut count).and(outcome);
-    for Outside { manifest, features } in outside_packages() {
+    for package in outside_packages() {
         let mut command = cargo(&["test", "--release", "--no-fail-fast", "--manifest-path"]);
-        command.arg(manifest).arg("--target-dir").arg(target()?).args(["--features", features]).args(QUICK);
-        outcome = counted(&mut command, &mut count).and(outcome);
+        command.arg(&package.manifest).args(["--features", package.features]);
+        outcome = counted(package.quickly(&mut command)?, &mut count).and(outcome);
     }
     outcome = follow().and(outcome);
     let Count { passed, failed, skipped } = count;
@@ -47,6 +47,19 @@ impl Outside {
     /// Whether it is an adapter for a framework.
     pub fn is_adapter(&self) -> bool {
         self.manifest.starts_with(root().join("adapters"))
+    }
+
+    /// The folder that it is compiled in. Adapters have one of their own: lints compile them for GPUs without a toolkit, and whoever builds for a GPU is not to
+    /// find the empty kernels of their frameworks.
+    pub fn target(&self) -> Result<PathBuf, String> {
+        let target = target()?;
+        Ok(if self.is_adapter() { target.join("no_toolkit") } else { target })
+    }
+
+    /// A command of cargo's that compiles it in its folder, with little optimisation: the same for lints and tests, so that the second finds what both need.
+    pub fn quickly<'a>(&self, command: &'a mut Command) -> Result<&'a mut Command, String> {
+        command.arg("--target-dir").arg(self.target()?).args(QUICK);
+        Ok(if self.is_adapter() { command } else { command.args(QUICKER) })
     }
 }
 

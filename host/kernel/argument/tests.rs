@@ -37,6 +37,12 @@ fn elements(a: Global<f16, 2>, b: Global<f16, 2, ColMajor>, row: Global<f16, 2>,
     let _ = (a, b, row, &mut c);
 }
 
+/// Reads and writes in registers.
+#[kernel(threads = 64, expects(x.shape() == y.shape()))]
+fn direct(x: Unmapped<f16, 2>, y: UnmappedMut<f16, 2>) {
+    let _ = (x, y);
+}
+
 /// Nothing but numbers and a list of them.
 #[kernel(threads = 32, expects(n < 10))]
 fn numbers(list: List, order: InBlock<RasterOrder>, n: u32) {
@@ -99,6 +105,28 @@ fn arguments_become_the_kernels_block() {
     assert_eq!((args.x.address, args.s.address, args.y.address), (x.address(), s.address(), y.address()));
     assert_eq!((args.x.shape, args.s.shape, args.by), ([8, 32], [8, 1], 0.5));
     assert!(journal.maps.lock().unwrap().is_empty(), "a kernel for sm_80 has no use for tensor maps");
+}
+
+#[test]
+fn tensors_without_maps_are_of_any_strides() {
+    let (device, journal) = fake::h200();
+    let (x, row) = (tensor::<f16>(&device, &[8, 33]), tensor::<f16>(&device, &[33]));
+    let mut y = tensor::<f16>(&device, &[33, 8]);
+    let y_address = y.address();
+    launch::<direct, _>(&device, (&x.view(), y.view_mut().transpose(0, 1).unwrap())).unwrap();
+    let launches = journal.launches.lock().unwrap();
+    let (_, bytes) = &launches[0];
+    assert_eq!(bytes.len(), 2 * 48, "two arguments of addresses, strides and shapes");
+    // SAFETY: the block that was launched, of this type.
+    let args = unsafe { bytes.as_ptr().cast::<<direct as tilewright::Kernel>::Args>().read_unaligned() };
+    assert_eq!((args.x.address, args.y.address), (x.address(), y_address));
+    assert_eq!((args.x.strides, args.y.strides, args.y.shape), ([33, 1], [1, 8], [8, 33]));
+    assert!(journal.maps.lock().unwrap().is_empty(), "nothing has a map");
+
+    let error = message(launch::<direct, _>(&device, (row.view(), y.view_mut())));
+    assert_eq!(error, "`x` was of shape [33]; it must be of 2 dimensions");
+    let error = message(launch::<direct, _>(&device, (x.view(), y.view_mut())));
+    assert!(error.contains("x.shape() == y.shape()"), "{error}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ macro_rules! unmapped {
 }
 unmapped! {
     /// A parameter of a tensor that the kernel reads to registers alone, of any strides: as [`InBlock`](super::in_place::InBlock) of a [`Global`], without the map of
-    /// one that TMA loads, which is two thirds of its argument. What a launch passes takes time: of six tensors 0.1 µs.
+    /// one that TMA loads, which is two thirds of its argument: what a launch passes takes the host time.
     Unmapped Global |tensor| tensor
 }
 unmapped! {
