@@ -61,7 +61,7 @@ impl<P: Collective> Cta<P> {
     /// Begins to load this CTA's first row in the order of `order`, and what there is room for of the next ones. `outside` is in place of what lies
     /// outside of a row.
     ///
-    /// The tensors have one shape. Rows are aligned to 16 bytes and multiples of that long, and have at most `N` `CTAS` `PLACES` columns. `RAGGED`
+    /// The tensors, as [`Unmapped`](crate::tile::Unmapped) parameters give them, have one shape. Rows are aligned to 16 bytes and multiples of that long, and have at most `N` `CTAS` `PLACES` columns. `RAGGED`
     /// rows are those of contiguous tensors that are aligned to 16 bytes, with 7 columns fewer at most, 3 of f32. The kernel traps at others.
     #[inline(always)]
     pub fn row_parts<

@@ -1,8 +1,8 @@
 //! Rows in shared memory, of which each thread has its own part.
 
 use tilewright_device::tile::{
-    Collective, ColumnsFrom, Cta, Element, Fragment, FragmentLayout, Global, GlobalMut, Overlapped, Overlaps,
-    RowOrder, Rows, Simt, Spread, block_x,
+    Collective, ColumnsFrom, Cta, Element, Fragment, FragmentLayout, Overlapped, Overlaps, RowOrder, Rows,
+    Simt, Spread, Unmapped, UnmappedMut, block_x,
 };
 use tilewright_device::{f16, kernel, kernels};
 
@@ -26,13 +26,14 @@ pub fn held<
     const RAGGED: bool,
 >(
     mut cta: Cta<P>,
-    x: Global<T, 3>,
-    at: Global<i32, 3>,
-    mut y: GlobalMut<T, 3>,
+    x: Unmapped<T, 3>,
+    at: Unmapped<i32, 3>,
+    y: UnmappedMut<T, 3>,
     order: RowOrder,
 ) {
     let mut rows = cta.row_reducer::<L, 1, C, CTAS>();
     P::wait_for_preceding_grid();
+    let (x, at, mut y) = (x.get(), at.get(), y.get());
     let [seven, _] = T::from_f32x2(7.0, 7.0);
     let cols = x.cols() as f32;
     let mut parts = cta.row_parts::<T, L, C, CTAS, PLACES, RAGGED, 1>([x], order, seven);
@@ -81,15 +82,16 @@ pub fn together<
     const RAGGED: bool,
 >(
     mut cta: Cta<P>,
-    x: Global<T, 3>,
-    z: Global<T, 3>,
-    w: Global<T, 3>,
-    mut y: GlobalMut<T, 3>,
-    mut sums: GlobalMut<f32, 3>,
+    x: Unmapped<T, 3>,
+    z: Unmapped<T, 3>,
+    w: Unmapped<T, 3>,
+    y: UnmappedMut<T, 3>,
+    sums: UnmappedMut<f32, 3>,
     order: RowOrder,
 ) {
     let first = cta.row_reducer::<L, 1, C, CTAS>().part();
     P::wait_for_preceding_grid();
+    let (x, z, w, mut y, mut sums) = (x.get(), z.get(), w.get(), y.get(), sums.get());
     let [one, zero] = T::from_f32x2(1.0, 0.0);
     let w = ColumnsFrom::new(w.tile([0; 3]), one);
     let mut parts = cta.row_parts::<T, L, C, CTAS, 3, RAGGED, 2>([x, z], order, zero);

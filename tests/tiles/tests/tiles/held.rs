@@ -2,14 +2,14 @@
 
 use tilewright::{Device, Instance, SafeKernel, Tensor};
 use tilewright_device::layout::Element;
-use tilewright_device::tile::{Global, GlobalMut, RowOrder};
+use tilewright_device::tile::{RowOrder, Unmapped, UnmappedMut};
 use tilewright_support::Real;
 use tilewright_support::guarded::Guarded;
 use tilewright_support::suite::Outcome;
 
 use crate::launch;
 
-type Held<T> = (Global<T, 3>, Global<i32, 3>, GlobalMut<T, 3>, RowOrder);
+type Held<T> = (Unmapped<T, 3>, Unmapped<i32, 3>, UnmappedMut<T, 3>, RowOrder);
 
 /// Rows of several lengths up to `MOST`, with parts that no column reaches, and such that end inside a vector; several rows a CTA.
 pub fn held<K, T: Real + Element, const MOST: usize, const RAGGED: bool>(device: &Device) -> Outcome
@@ -52,7 +52,8 @@ where
     Ok(())
 }
 
-type Together<T> = (Global<T, 3>, Global<T, 3>, Global<T, 3>, GlobalMut<T, 3>, GlobalMut<f32, 3>, RowOrder);
+type Together<T> =
+    (Unmapped<T, 3>, Unmapped<T, 3>, Unmapped<T, 3>, UnmappedMut<T, 3>, UnmappedMut<f32, 3>, RowOrder);
 
 /// Two tensors' rows of several lengths up to `MOST`, several rows a CTA, with weights from any column on and without.
 pub fn together<K, T: Real + Element, const MOST: usize, const RAGGED: bool>(device: &Device) -> Outcome
