@@ -254,7 +254,7 @@ impl<P: Collective, const BESIDE: bool> StreamK<P, BESIDE> {
             sync::bar_sync(WARPGROUP.of(group), GROUP);
             let mut cta = first + 1;
             while cta <= last {
-                if const { L::Regs::<S>::LEN <= 4 * AHEAD } {
+                if const { BESIDE && L::Regs::<S>::LEN <= 4 * AHEAD } {
                     // Sums so short that those of several parts are on their way before the first is used.
                     let arrived = [0, 1, 2, 3].map(
                         #[inline(always)]
