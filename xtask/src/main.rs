@@ -23,7 +23,7 @@ cargo xtask COMMAND
   test                     setup, then every test
   guide                    builds and runs the kernel that docs/write-a-kernel.md writes
   book                     renders docs/ as a book, and checks the links of all pages
-  ci                       formatting, lints, documentation, the book, other machines, test, then package with one operator
+  ci                       formatting, lints, documentation, the book, another machine, test, then package with one operator
   package [OPERATOR…]      the crates as they would be published, with the kernels of these operators or of all, and a project built of them
   record                   writes down what ptxas says of the operators' kernels: builds assemble no kernel again whose PTX is as it was
   ptx NAME                 builds, and prints a kernel's PTX, registers, shared memory and spills; without NAME lists all kernels
