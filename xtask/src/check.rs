@@ -6,7 +6,7 @@ use crate::book::book_if_there;
 use crate::package::package;
 use crate::record;
 use crate::setup::setup;
-use crate::shell::{Done, cargo, commit_number, root, run, say, succeeds};
+use crate::shell::{Done, cargo, commit_number, root, run, say, succeeds, target};
 use crate::test::{Outside, outside_packages, test};
 
 /// The features of the library, each with an operator.
@@ -64,20 +64,22 @@ fn with_kernels(manifest: &Path) -> Vec<PathBuf> {
 
 /// Checks that the host's crates compile for another machine, another one with each commit: without kernels, which are the same everywhere.
 fn elsewhere() -> Done {
-    let target = TARGETS[commit_number() % TARGETS.len()];
-    if !succeeds("rustup", &["target", "add", target]) {
-        say(&format!("rustup has nothing for {target}: whether the crates compile for it is not checked"));
+    let machine = TARGETS[commit_number() % TARGETS.len()];
+    if !succeeds("rustup", &["target", "add", machine]) {
+        say(&format!("rustup has nothing for {machine}: whether the crates compile for it is not checked"));
         return Ok(());
     }
     let features = OPERATORS.join(",") + ",emulator";
     let mut command =
         cargo(&["check", "--release", "--quiet", "--lib", "-p", "tilewright", "-p", "tilewright-builder"]);
-    command.args(["--no-default-features", "--features", &features, "--target", target]);
+    command.args(["--no-default-features", "--features", &features, "--target", machine]);
     run(command.env("RUSTFLAGS", "-D warnings"))
 }
 
 /// Lints what adapters have for their frameworks' CUDA devices, their tests too, on machines without CUDA's toolkit. Frameworks compile kernels of their own by `nvcc` when they
 /// are built; where Rust is only checked, nothing asks what these kernels are.
+///
+/// In a target folder of its own: whoever builds for a GPU is not to find empty kernels there.
 fn on_cuda() -> Done {
     let folder = root().join("xtask/no_toolkit");
     let others = std::env::var_os("PATH").unwrap_or_default();
@@ -86,7 +88,7 @@ fn on_cuda() -> Done {
     for package in outside_packages().into_iter().filter(Outside::is_adapter) {
         let mut command = cargo(&["clippy", "--release", "--quiet", "--all-targets"]);
         command.args(["--no-default-features", "--features", "cuda,emulator", "--manifest-path"]);
-        package.quickly(command.arg(&package.manifest))?;
+        command.arg(&package.manifest).arg("--target-dir").arg(target()?.join("no_toolkit"));
         command.env("PATH", &path).env_remove("NVCC");
         // What the build scripts would ask a toolkit or a GPU for.
         command.envs([("CUDA_COMPUTE_CAP", "90"), ("CUDARC_CUDA_VERSION", "13000")]);

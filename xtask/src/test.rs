@@ -49,16 +49,9 @@ impl Outside {
         self.manifest.starts_with(root().join("adapters"))
     }
 
-    /// The folder that it is compiled in. Adapters have one of their own: lints compile them for GPUs without a toolkit, and whoever builds for a GPU is not to
-    /// find the empty kernels of their frameworks.
-    pub fn target(&self) -> Result<PathBuf, String> {
-        let target = target()?;
-        Ok(if self.is_adapter() { target.join("no_toolkit") } else { target })
-    }
-
-    /// A command of cargo's that compiles it in its folder, with little optimisation: the same for lints and tests, so that the second finds what both need.
+    /// A command of cargo's that compiles it beside the workspace, with little optimisation: the same for lints and tests, so that the second finds what both need.
     pub fn quickly<'a>(&self, command: &'a mut Command) -> Result<&'a mut Command, String> {
-        command.arg("--target-dir").arg(self.target()?).args(QUICK);
+        command.arg("--target-dir").arg(target()?).args(QUICK);
         Ok(if self.is_adapter() { command } else { command.args(QUICKER) })
     }
 }
