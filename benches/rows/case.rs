@@ -3,6 +3,9 @@
 use std::fmt;
 
 use tilewright::DType;
+use tilewright_support::Result;
+
+use crate::{common, shapes};
 
 /// What is done to rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +96,13 @@ const OTHERS: [[usize; 2]; 26] = [
     [3000, 12289],
     [900, 65537],
 ];
+
+/// The cases that these words select, and those of f16 of shapes among them that stand in no table: `rms_norm 7x1000`.
+pub fn selected(words: &[String]) -> Result<Vec<Case>> {
+    let own = shapes::unlisted(words, &[&SHAPES[..], &OTHERS].concat());
+    let of = |op| own.iter().map(move |&[rows, cols]| Case { op, dtype: DType::F16, rows, cols });
+    common::selected(all().into_iter().chain(OPS.into_iter().flat_map(of)).collect(), words)
+}
 
 /// Every case, in the order of the table.
 pub fn all() -> Vec<Case> {

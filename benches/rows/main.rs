@@ -8,7 +8,8 @@
 //! cargo bench --bench rows -- --small [WORDS]     cases beside an empty kernel: in graphs, and on a stream by calls and by a plan
 //! ```
 //!
-//! WORDS select cases, by operator, type, and the shape or its beginning: `softmax f16 8192,4096`. The table takes a CUDA graph over
+//! WORDS select cases, by operator, type, and the shape or its beginning: `softmax f16 8192,4096`; a shape of f16 may also be one that
+//! stands in no table. The table takes a CUDA graph over
 //! rotating tensors, all variants in one run and in shuffled order, and gives medians. Each case's rows are compared with f64 first.
 
 mod case;
@@ -21,6 +22,8 @@ mod peer;
 mod problem;
 #[path = "../common/python.rs"]
 mod python;
+#[path = "../common/shapes.rs"]
+mod shapes;
 mod small;
 #[path = "../common/turns.rs"]
 mod turns;
@@ -41,13 +44,13 @@ fn main() -> ExitCode {
 
 fn run(device: &Device, arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
-        Some((mode, words)) if mode == "--table" => tabulate(device, &common::selected(case::all(), words)?),
+        Some((mode, words)) if mode == "--table" => tabulate(device, &case::selected(words)?),
         Some((mode, words)) if mode == "--kernels" => {
-            let cases = common::selected(case::all(), words)?;
+            let cases = case::selected(words)?;
             cases.iter().try_for_each(|&case| kernels::kernels(device, &*problem(device, case)?))
         }
         Some((mode, words)) if mode == "--triton" => {
-            let cases = common::selected(case::all(), words)?;
+            let cases = case::selected(words)?;
             peer::tabulate(device, &cases, |case| problem(device, case))
         }
         Some((mode, words)) if mode == "--small" => {
@@ -57,7 +60,7 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
             println!(
                 "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
             );
-            let cases = common::selected(case::all(), words)?;
+            let cases = case::selected(words)?;
             cases.iter().try_for_each(|&case| small::line(device, &*problem(device, case)?))
         }
         _ => {

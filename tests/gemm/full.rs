@@ -15,7 +15,7 @@ use crate::reference::{Epilogue, Reference};
 /// Sizes around tiles and none of theirs, lines by rows and by columns, with everything that an epilogue has.
 pub fn kernels_of_f32(device: &Device) -> Outcome {
     let mut seen = BTreeSet::new();
-    for [m, n, k] in [[1, 1, 1], [33, 65, 17], [129, 132, 40], [64, 256, 48], [5, 300, 100]] {
+    for [m, n, k] in [[1, 1, 1], [33, 65, 17], [129, 132, 40], [64, 256, 48], [5, 300, 100], [150, 20, 104]] {
         for (i, [a, b]) in LAYOUTS.into_iter().enumerate() {
             let a = Operand::<f32>::random(device, 1, a.place([1, m, k], padded))?;
             let b = Operand::<f32>::random(device, 2, b.place([1, k, n], padded))?;

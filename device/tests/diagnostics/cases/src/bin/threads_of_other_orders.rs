@@ -1,9 +1,9 @@
 //! Threads read neighbours of B along N, and here they lie along K.
-//~ products by threads take A and B row-major
+//~ products by `Threads` take B row-major
 
 use tilewright_device::tile::*;
 
-type A<'s> = Src<'s, Shared<f32, 128, 16, Linear>>;
+type A<'s> = Src<'s, Shared<f32, 128, 16, Swizzle<64>>>;
 type B<'s> = Src<'s, Shared<f32, 16, 128, Linear, ColMajor>>;
 
 fn kernel(a: A, b: B) {
