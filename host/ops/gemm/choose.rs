@@ -161,18 +161,18 @@ impl Choice for Selection<'_> {
 impl Selection<'_> {
     /// What the product alone takes.
     fn product(&self, kernel: &Compiled) -> Result<Estimate, Rejection> {
+        let Size { batch, m, n, k } = self.matrices.size;
         // A kernel with a column-major C is made for the transposed product; a kernel with a row-major C computes that
         // when C itself is column-major.
-        let Size { batch, m, n, k } = self.matrices.size;
         let transposed = match kernel.row_major[2] {
-            // Those of f32 for few rows write elements one by one.
+            // Those of f32 for few rows store C in any order, element by element: the product's shorter side is their rows.
             true if kernel.input == SINGLE && kernel.tile[0] < singles::MANY => n < m,
             true => self.prefers_columns && !kernel.any_strides,
             // Those for few rows stream the operand on the right, which alone may be constant.
             false => !(kernel.apart && self.prefers_columns),
         };
         let memory = self.sums != Sums::InClusters;
-        // Those of f32 take tiles whole then.
+        // Without memory for sums, kernels of f32 take tiles whole; others are refused.
         if kernel.stream && kernel.input != SINGLE && !memory {
             return Err(Rejection::Because(
                 "it needs a workspace, which a captured call must be given: plan it",
