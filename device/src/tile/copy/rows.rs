@@ -23,6 +23,16 @@ pub(in crate::tile) fn skew<T: Element>(element: *mut T) -> u32 {
     (element as u64 % VECTOR as u64) as u32 / T::BYTES as u32
 }
 
+impl<T: Element, const RANK: usize, const BOX: usize> Global<T, RANK, RowMajor, BOX> {
+    /// Whether its rows are whole vectors of 16 bytes and begin at multiples of that: what [`Fragment::load_rows`] and [`Fragment::store_rows`] take where
+    /// layouts are of vectors.
+    #[inline(always)]
+    pub fn has_vectors(&self) -> bool {
+        let ragged = !(self.shape[RANK - 1] as usize).is_multiple_of(VECTOR / T::BYTES);
+        !(ragged || (self.align as usize) < VECTOR)
+    }
+}
+
 impl<T: Element, const RANK: usize, const BOX: usize> GlobalTile<T, RANK, RowMajor, BOX> {
     /// The part of the tile from this thread's first element on; traps where vectors are wanted and cannot be had.
     #[inline(always)]
@@ -31,8 +41,7 @@ impl<T: Element, const RANK: usize, const BOX: usize> GlobalTile<T, RANK, RowMaj
         (row, col): (u32, u32),
         run: usize,
     ) -> Window<T> {
-        let ragged = !(self.of.shape[RANK - 1] as usize).is_multiple_of(VECTOR / T::BYTES);
-        if in_vectors::<T>(run) && (ragged || (self.of.align as usize) < VECTOR) {
+        if in_vectors::<T>(run) && !self.of.has_vectors() {
             trap();
         }
         self.window(M, N).from(row, col)

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::LazyLock;
 
-use tilewright_attention::gradient::{BIAS, BiasKernel, GRADIENT, GradientKernel, ROUNDING, RoundingKernel};
+use tilewright_attention::gradient::{
+    BIAS, BiasKernel, GRADIENT, GradientKernel, ROUNDING, RoundingKernel, STATS, StatsKernel,
+};
 use tilewright_device::kernel::Listed;
 
 use super::problem::Problem;
@@ -75,6 +77,14 @@ pub(super) fn of_bias(kernel: &Compiled) -> Option<&'static Listed<BiasKernel>> 
     BIAS.iter().find(alike)
 }
 
+/// What computes the statistics of queries in front of a kernel, of heads of at most so many columns: in tiles that these fill best.
+pub(super) fn stats(kernel: &Compiled, columns: usize) -> Option<&'static Listed<StatsKernel>> {
+    let alike = STATS.iter().filter(|k| (k.element, k.arch) == (kernel.element, kernel.arch));
+    let width = |k: &&Listed<StatsKernel>| k.tile[1] as usize;
+    let wide_enough = alike.clone().filter(|k| width(k) >= columns).min_by_key(width);
+    wide_enough.or_else(|| alike.max_by_key(width))
+}
+
 /// What rounds the dQ that a kernel adds up.
 pub(super) fn rounding(kernel: &Compiled) -> Option<&'static Listed<RoundingKernel>> {
     let tile = [kernel.tile[1], kernel.columns[0]];
@@ -132,5 +142,29 @@ impl Choice for Problem {
         let steps = tiles.div_ceil(sms).saturating_mul(queries).saturating_add(behind);
         let cycles = steps.saturating_mul(step);
         Ok(Cycles(cycles.saturating_add(4 * Cycles::of_launch(kernel.arch))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_before_and_behind_a_kernel_is_of_its_architecture() {
+        for kernel in GRADIENT.iter() {
+            for (columns, width) in [(1, 64), (64, 64), (65, 128), (128, 128), (256, 128)] {
+                let stats = stats(kernel, columns).expect(kernel.name);
+                // Ampere has the wide tiles alone.
+                let width = if kernel.arch == Arch::Sm90a { width } else { 128 };
+                let found = (stats.element, stats.arch, stats.tile[1]);
+                assert_eq!(found, (kernel.element, kernel.arch, width), "{} {columns}", kernel.name);
+            }
+            assert_eq!(
+                rounding(kernel).map(|k| k.arch),
+                kernel.adds.then_some(kernel.arch),
+                "{}",
+                kernel.name
+            );
+        }
     }
 }

@@ -3,12 +3,12 @@
 use tilewright_attention::KERNELS;
 use tilewright_attention::gradient::{
     AttentionGradientArgs, BiasGradientArgs, BiasKernel, GradientKernel, HeadOrder, LINE, QueryStatsArgs,
-    RoundSumsArgs, RoundingKernel, SINKS, STATS, SinkGradientArgs, Turns,
+    RoundSumsArgs, RoundingKernel, SINKS, SinkGradientArgs, StatsKernel, Turns,
 };
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
 
-use super::choose::{Compiled, of_bias, others, rounding};
+use super::choose::{Compiled, of_bias, others, rounding, stats};
 use super::problem::{MOST, Problem};
 use crate::ops::frame::{absent, expect_mapped};
 use crate::tensor::{Layout, Untyped};
@@ -17,13 +17,11 @@ use crate::{AnyFunction, Arch, DType, Device, Error, Launch, Result, Stream};
 /// Lines of a TMA box, and of one of statistics.
 const BOX: u32 = 64;
 const STATS_BOX: u32 = 8;
-/// Queries that a CTA takes whose statistics are computed.
-const STATS_ROWS: usize = 32;
 
 /// Kernels that are ready to be launched, in order.
 #[derive(Clone, Debug)]
 pub(super) struct Prepared {
-    stats: AnyFunction,
+    stats: (&'static Listed<StatsKernel>, AnyFunction),
     tiles: Vec<(&'static Compiled, AnyFunction)>,
     rounding: Option<(&'static Listed<RoundingKernel>, AnyFunction)>,
     bias: Option<(&'static Listed<BiasKernel>, AnyFunction)>,
@@ -50,8 +48,8 @@ impl Prepared {
             return Err(missing(kernel));
         }
         let tiles = [Some(kernel), values, queries].into_iter().flatten().map(loaded);
-        let element = problem.o.dtype.name();
-        let stats = STATS.iter().find(|k| k.element == element).ok_or_else(|| missing(kernel))?;
+        let columns = size.columns.into_iter().max().unwrap_or(0);
+        let stats = stats(kernel, columns).ok_or_else(|| missing(kernel))?;
         let rounding = match rounding(kernel) {
             None if kernel.adds => return Err(missing(kernel)),
             None => None,
@@ -77,7 +75,7 @@ impl Prepared {
         let turns = problem.in_turn(kernel).then_some(counters);
         let len = counters + turns.map_or(0, |_| Turns::len(*matrices, size.heads, *lines));
         Ok(Prepared {
-            stats: device.listed(&KERNELS, stats)?,
+            stats: (stats, device.listed(&KERNELS, stats)?),
             tiles: tiles.collect::<Result<_>>()?,
             rounding,
             bias,
@@ -135,7 +133,7 @@ impl Prepared {
     fn run_of_inputs(&self, run: &Run<'_>) -> Result<()> {
         let Problem { size, .. } = run.problem;
         if size.queries > 0 {
-            run.stats(&self.stats)?;
+            run.stats(self.stats.0, &self.stats.1)?;
         }
         for (kernel, function) in &self.tiles {
             let rows = if kernel.of_keys { size.keys } else { size.queries };
@@ -178,7 +176,12 @@ impl Run<'_> {
         Ok(Launch::grid([tiles, heads as u32, sequences as u32]))
     }
 
-    fn stats(&self, function: &AnyFunction) -> Result<()> {
+    /// A launch of a kernel of this architecture, which may begin before the preceding grid ends.
+    fn after(&self, launch: Launch, arch: Arch) -> Launch {
+        launch.pdl(self.overlap && arch == Arch::Sm90a)
+    }
+
+    fn stats(&self, kernel: &Listed<StatsKernel>, function: &AnyFunction) -> Result<()> {
         let Problem { size, inputs: [.., d_o], o, lse, ranges, lines, .. } = self.problem;
         let args = QueryStatsArgs {
             o: self.plain(o)?,
@@ -190,10 +193,11 @@ impl Run<'_> {
             turns: self.turns,
         };
         let rows = (size.queries.next_multiple_of(128)).min(lines * LINE as usize);
-        let launch = self.grid(rows.div_ceil(STATS_ROWS), size.heads, 1)?;
+        let launch = self.grid(rows.div_ceil(kernel.tile[0] as usize), size.heads, 1)?;
         // SAFETY: the arguments are those of `query_stats`, but for the names of elements. The views that the tensors come from are borrowed by
-        // the caller, and the workspace has the elements of statistics and sums; the kernel keeps to their shapes.
-        unsafe { function.launch_block(self.stream, &launch, &args) }
+        // the caller, and the workspace has the elements of statistics and sums; the kernel keeps to their shapes. Programmatic launch only
+        // moves what precedes its wait for the preceding grid.
+        unsafe { function.launch_block(self.stream, &self.after(launch, kernel.arch), &args) }
     }
 
     /// Q, K, V, dO and the statistics, as kernels of an architecture read their tiles.
@@ -211,7 +215,6 @@ impl Run<'_> {
 
     fn tiles(&self, kernel: &Listed<GradientKernel>, function: &AnyFunction, rows: usize) -> Result<()> {
         let Problem { size, outputs: [d_q, d_k, d_v], ranges, scales, terms, bias, .. } = self.problem;
-        let tma = kernel.arch == Arch::Sm90a;
         let heads = if kernel.of_keys { size.kv_heads } else { size.heads };
         let (tiles, together) = (rows.div_ceil(kernel.tile[0] as usize), self.problem.together(kernel));
         let [q, k, v, d_o, stats] = self.streamed(kernel.name, kernel.arch)?;
@@ -254,9 +257,8 @@ impl Run<'_> {
         } else {
             self.grid(tiles.saturating_mul(together), heads / together, parts)?
         };
-        // SAFETY: as in `stats`, of `attention_gradient`: outputs are borrowed exclusively, and sums are of whole blocks. Programmatic launch only
-        // moves what precedes its wait for the preceding grid.
-        unsafe { function.launch_block(self.stream, &launch.pdl(self.overlap && tma), &args) }
+        // SAFETY: as in `stats`, of `attention_gradient`: outputs are borrowed exclusively, and sums are of whole blocks.
+        unsafe { function.launch_block(self.stream, &self.after(launch, kernel.arch), &args) }
     }
 
     fn round(&self, kernel: &Listed<RoundingKernel>, function: &AnyFunction) -> Result<()> {
@@ -269,7 +271,7 @@ impl Run<'_> {
         };
         let launch = self.grid(size.queries.div_ceil(kernel.tile[0] as usize), size.heads, 1)?;
         // SAFETY: as in `stats`, of `round_sums`.
-        unsafe { function.launch_block(self.stream, &launch, &args) }
+        unsafe { function.launch_block(self.stream, &self.after(launch, kernel.arch), &args) }
     }
 
     fn bias(&self, kernel: &Listed<BiasKernel>, function: &AnyFunction, d_bias: &Untyped) -> Result<()> {

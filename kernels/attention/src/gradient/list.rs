@@ -3,7 +3,8 @@
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
     Accumulates, Collective, Element, Elements, FragmentLayout, FullCol, FullRow, Gemm, HandsOut, Multistage,
-    Reads, Simt, Swizzle, TwoConsumers, TwoConsumersThreeProducers, Vectors, WarpSpecialized, warp,
+    Overlapped, Overlaps, Reads, Simt, Striped, Swizzle, TwoConsumers, TwoConsumersThreeProducers, Vectors,
+    WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
@@ -65,11 +66,16 @@ where
 pub struct StatsKernel {
     /// The element type of O and dO.
     pub element: &'static str,
+    /// Queries of a CTA, and columns that it takes at a time.
+    pub tile: [u32; 2],
 }
 
-impl<T: Element> Described for query_stats<T> {
+impl<P: Overlaps, T: Element, const M: usize, const N: usize> Described for query_stats<P, T, M, N>
+where
+    Striped<4>: FragmentLayout<M, N>,
+{
     type Description = StatsKernel;
-    const DESCRIPTION: StatsKernel = StatsKernel { element: T::NAME };
+    const DESCRIPTION: StatsKernel = StatsKernel { element: T::NAME, tile: [M as u32, N as u32] };
 }
 
 /// A kernel that rounds sums.
@@ -81,7 +87,7 @@ pub struct RoundingKernel {
     pub tile: [u32; 2],
 }
 
-impl<T: Element, Z, const BN: usize, const D: usize> Described for round_sums<T, Z, BN, D>
+impl<P: Overlaps, T: Element, Z, const BN: usize, const D: usize> Described for round_sums<P, T, Z, BN, D>
 where
     Z: FragmentLayout<BN, D>,
 {
@@ -156,17 +162,20 @@ kernels! {
     pub static STATS: StatsKernel;
 
     for T in [f16, bf16] {
-        sm_80: [query_stats_sm_80_ T]: query_stats<T>;
+        sm_90: [query_stats_sm_90_ T _64x64]: query_stats<Overlapped<4>, T, 64, 64>;
+        sm_90: [query_stats_sm_90_ T _32x128]: query_stats<Overlapped<4>, T, 32, 128>;
+        sm_80: [query_stats_sm_80_ T _32x128]: query_stats<Simt<4>, T, 32, 128>;
     }
 }
 
+// Sums are Hopper's alone.
 kernels! {
     /// The kernels that round sums.
     pub static ROUNDING: RoundingKernel;
 
     for T in [f16, bf16] {
-        sm_80: [round_sums_sm_80_ T _128x64]: round_sums<T, FullRow<2>, 128, 64>;
-        sm_80: [round_sums_sm_80_ T _64x128]: round_sums<T, FullCol<2>, 64, 128>;
+        sm_90: [round_sums_sm_90_ T _128x64]: round_sums<Overlapped<8>, T, FullRow<2>, 128, 64>;
+        sm_90: [round_sums_sm_90_ T _64x128]: round_sums<Overlapped<8>, T, FullCol<2>, 64, 128>;
     }
 }
 

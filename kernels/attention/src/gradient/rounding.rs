@@ -2,14 +2,16 @@
 
 use tilewright_device::arch::special::{block_x, block_y, block_z};
 use tilewright_device::kernel;
-use tilewright_device::tile::{Element, Fragment, FragmentLayout, GlobalMut, InPlace, RowMajor, Simt, copy};
+use tilewright_device::tile::{
+    Element, Fragment, FragmentLayout, GlobalMut, InPlace, Overlaps, RowMajor, copy,
+};
 
 use super::ranges::Ranges;
 use super::side::sums_of;
 
 /// dQ = factor times the sums, rounded: \[batch, heads, queries, D\], of sums that lie in blocks of `BN` queries as `Z` leaves them. CTA (block, head, sequence).
-#[kernel(program = Simt<8>)]
-pub fn round_sums<T: Element, Z, const BN: usize, const D: usize>(
+#[kernel(program = P)]
+pub fn round_sums<P: Overlaps, T: Element, Z, const BN: usize, const D: usize>(
     sums: InPlace<GlobalMut<f32, 4, RowMajor, 0>>,
     d_q: InPlace<GlobalMut<T, 4, RowMajor, 0>>,
     ranges: InPlace<Ranges>,
@@ -17,6 +19,7 @@ pub fn round_sums<T: Element, Z, const BN: usize, const D: usize>(
 ) where
     Z: FragmentLayout<BN, D>,
 {
+    P::wait_for_preceding_grid();
     let (block, head) = (block_x(), block_y());
     let of = ranges.get().sequence(block_z());
     if block * BN as u32 >= of.queries {

@@ -7,8 +7,8 @@ use tilewright_device::arch::special::{block_x, block_y, block_z, thread_x_volat
 use tilewright_device::kernel;
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
-    Cols, Element, Fragment, FragmentLayout, Global, GlobalMut, InPlace, RowMajor, Rows, Shared,
-    SharedLayout, Simt, Src, Striped, Swizzle, copy, for_each_row,
+    Cols, Element, Fragment, FragmentLayout, Global, GlobalMut, InPlace, Overlaps, RowMajor, Rows, Shared,
+    SharedLayout, Src, Striped, Swizzle, for_each_row,
 };
 
 use super::ranges::{ALIGNED, Ranges};
@@ -17,10 +17,6 @@ use super::wanted::Wanted;
 
 /// Queries of a line of statistics.
 pub const LINE: u32 = 16;
-/// Queries, and columns of O, that a CTA takes at a time.
-const ROWS: usize = 32;
-const COLUMNS: usize = 128;
-
 /// The statistics of 128 queries in shared memory: each line has two vectors of 16 values.
 pub(crate) type StatsTile = Shared<f32, 8, 32, Swizzle<128>>;
 
@@ -127,9 +123,10 @@ impl Stats {
 /// The statistics of all queries: of 16 each their log-sum-exps to base 2, then their dO · O. And zeros where the gradients of queries are summed up.
 ///
 /// O and dO \[batch, heads, queries, DV\], `lse` \[batch, heads, queries, 1\] in natural logarithms, `stats` \[batch, heads, lines, 32\], `sums`
-/// \[batch, heads, 16 lines, D\], without rows where nothing is summed up; `turns` counts what is added to them. CTA (32 queries, head, sequence).
-#[kernel(program = Simt<4>)]
-pub fn query_stats<T: Element>(
+/// \[batch, heads, 16 lines, D\], without rows where nothing is summed up; `turns` counts what is added to them. CTA (`M` queries, head, sequence), which takes
+/// `N` columns at a time.
+#[kernel(program = P)]
+pub fn query_stats<P: Overlaps, T: Element, const M: usize, const N: usize>(
     o: InPlace<Global<T, 4, RowMajor, 0>>,
     d_o: InPlace<Global<T, 4, RowMajor, 0>>,
     lse: InPlace<Global<f32, 4, RowMajor, 0>>,
@@ -137,25 +134,35 @@ pub fn query_stats<T: Element>(
     sums: InPlace<GlobalMut<f32, 4, RowMajor, 0>>,
     ranges: InPlace<Ranges>,
     turns: Turns,
-) {
+) where
+    Striped<4>: FragmentLayout<M, N>,
+{
+    const { assert!(ALIGNED.is_multiple_of(M as u32), "sums are of whole tiles") };
+    P::wait_for_preceding_grid();
     let (tile, head) = (block_x(), block_y());
     let of = ranges.get().sequence(block_z());
-    let first = tile * ROWS as u32;
+    let first = tile * M as u32;
     turns.clear_front();
     if first >= of.queries.next_multiple_of(ALIGNED) {
         return;
     }
     let (o, d_o) = (o.get(), d_o.get());
-    let mut means = Rows::<f32, ROWS, COLUMNS, Striped<4>>::splat(0.0);
+    let vectors = o.has_vectors() && d_o.has_vectors();
+    let mut means = Rows::<f32, M, N, Striped<4>>::splat(0.0);
     let mut column = 0;
-    while column * (COLUMNS as u32) < o.cols() {
+    while column * (N as u32) < o.cols() {
         let place = [of.matrix, head, tile, column];
-        let load = |of_all: Global<T, 4, RowMajor, 0>| {
-            let tile = of_all.tile(place).of_rows(of.first_query, of.queries);
-            Fragment::<T, ROWS, COLUMNS, Striped<4>>::load(tile).to_f32()
+        let [o, d_o] = [o, d_o].map(
+            #[inline(always)]
+            |of_all| of_all.tile(place).of_rows(of.first_query, of.queries),
+        );
+        // Those of a tile that reaches outside wait for each other, unless they are vectors.
+        let products = if vectors {
+            products::<T, M, N>(Fragment::load_rows(o, T::ZERO), Fragment::load_rows(d_o, T::ZERO))
+        } else {
+            products::<T, M, N>(Fragment::load(o), Fragment::load(d_o))
         };
-        let products = load(o).zip(&load(d_o), |x, y| x * y);
-        means = means.zip(&products.reduce_rows(0.0, |x, y| x + y), |x, y| x + y);
+        means = means.zip(&products, |x, y| x + y);
         column += 1;
     }
     let lse = lse.get().tile([of.matrix, head, 0, 0]).of_rows(of.first_query, of.queries);
@@ -173,9 +180,21 @@ pub fn query_stats<T: Element>(
     turns.clear(&of, head, first);
     let mut sums = sums.get();
     let (mut column, columns) = (0, if sums.rows() > 0 { sums.shape()[3] } else { 0 });
-    while column * (COLUMNS as u32) < columns {
+    while column * (N as u32) < columns {
         let place = sums.tile([of.matrix, head, tile, column]).of_rows(of.first_line * LINE, u32::MAX);
-        copy(Fragment::<f32, ROWS, COLUMNS, Striped<4>>::zero(), place);
+        Fragment::<f32, M, N, Striped<4>>::zero().store_rows(place);
         column += 1;
     }
+}
+
+/// The sums of rows' products.
+#[inline(always)]
+fn products<T: Element, const M: usize, const N: usize>(
+    o: Fragment<T, M, N, Striped<4>>,
+    d_o: Fragment<T, M, N, Striped<4>>,
+) -> Rows<f32, M, N, Striped<4>>
+where
+    Striped<4>: FragmentLayout<M, N>,
+{
+    o.to_f32().zip(&d_o.to_f32(), |x, y| x * y).reduce_rows(0.0, |x, y| x + y)
 }
