@@ -34,9 +34,11 @@ pub enum Kind {
     Integers,
     /// f32 as tf32.
     Tf32,
+    /// f32 in parts of tf32, beside products of f32.
+    Precise,
 }
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind::Tensors,
     Kind::Fast,
     Kind::Rows,
@@ -45,6 +47,7 @@ const KINDS: [Kind; 8] = [
     Kind::Sums,
     Kind::Integers,
     Kind::Tf32,
+    Kind::Precise,
 ];
 
 const SHAPES: [[usize; 3]; 6] = [
@@ -81,7 +84,7 @@ impl Case {
     pub fn bytes(&self) -> usize {
         let [element, out] = match self.kind {
             Kind::Sums => [1, 4],
-            Kind::Tf32 => [4, 4],
+            Kind::Tf32 | Kind::Precise => [4, 4],
             _ => [1, 2],
         };
         (self.m + self.n) * self.k * element + self.m * self.n * out
@@ -99,6 +102,7 @@ impl Case {
             Kind::Sums => "i8",
             Kind::Integers => "i8_rows",
             Kind::Tf32 => "tf32",
+            Kind::Precise => "f32",
         };
         format!("{kind} {m} {n} {k} {sets}")
     }
@@ -116,6 +120,7 @@ impl fmt::Display for Case {
             Kind::Sums => "i8 i32",
             Kind::Integers => "i8 bf16",
             Kind::Tf32 => "tf32 f32",
+            Kind::Precise => "precise f32",
         };
         write!(f, "{kind} {m}x{n}x{k}")
     }

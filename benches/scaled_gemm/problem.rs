@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use tilewright::ops::{ScaledGemm, ScaledGemmCandidate, ScaledInput, ScaledOutput};
+use tilewright::ops::{ScaledGemm, ScaledGemmCandidate, ScaledGemmViews, ScaledInput, ScaledOutput};
 use tilewright::{Device, Element, F8E4M3, F8E5M2, Result, Stream, Tensor, TensorView, bf16};
 use tilewright_support::random::normal;
 use tilewright_support::timing::sets;
@@ -31,7 +31,9 @@ pub fn problem(device: &Device, case: Case) -> Result<Box<dyn Problem>> {
         }
         Kind::Sums => Box::new(Matrices::<i8, i8, i32>::new(device, case, integer, integer)?),
         Kind::Integers => Box::new(Matrices::<i8, i8, bf16>::new(device, case, integer, integer)?),
-        Kind::Tf32 => Box::new(Matrices::<f32, f32, f32>::new(device, case, f32::from, f32::from)?),
+        Kind::Tf32 | Kind::Precise => {
+            Box::new(Matrices::<f32, f32, f32>::new(device, case, f32::from, f32::from)?)
+        }
     })
 }
 
@@ -47,6 +49,8 @@ struct Matrices<A, B, U> {
     b: Tensor<B>,
     c: RefCell<Tensor<U>>,
     scales: Option<[Tensor<f32>; 2]>,
+    /// For parts of operands.
+    workspace: RefCell<Tensor<f32>>,
 }
 
 /// So many random matrices, of data that repeats: an odd period keeps them from being equal.
@@ -69,6 +73,8 @@ impl<A: ScaledInput<B>, B: Element, U: ScaledOutput> Matrices<A, B, U> {
     fn new(device: &Device, case: Case, of_a: fn(f32) -> A, of_b: fn(f32) -> B) -> Result<Self> {
         let Case { kind, m, n, k } = case;
         let sets = sets(device, case.bytes());
+        // Lines of parts are rounded up to 32 elements.
+        let parts = if kind == Kind::Precise { 3 * (m + n) * k.next_multiple_of(32) } else { 0 };
         let scales = |of_a: &[usize], of_b: &[usize]| {
             Ok::<_, tilewright::Error>(Some([
                 Tensor::filled(device, 1.0, of_a)?,
@@ -81,8 +87,9 @@ impl<A: ScaledInput<B>, B: Element, U: ScaledOutput> Matrices<A, B, U> {
             a: random(device, [sets, m, k], of_a)?,
             b: random(device, [sets, n, k], of_b)?,
             c: RefCell::new(Tensor::uninit(device, &[sets, m, n])?),
+            workspace: RefCell::new(Tensor::uninit(device, &[parts])?),
             scales: match kind {
-                Kind::Sums | Kind::Tf32 => None,
+                Kind::Sums | Kind::Tf32 | Kind::Precise => None,
                 Kind::Tensors | Kind::Fast | Kind::Gradients => scales(&[1], &[1])?,
                 Kind::Rows | Kind::Integers => scales(&[m], &[n])?,
                 Kind::Blocks => scales(&[m, k.div_ceil(128)], &[n.div_ceil(128), k.div_ceil(128)])?,
@@ -93,7 +100,8 @@ impl<A: ScaledInput<B>, B: Element, U: ScaledOutput> Matrices<A, B, U> {
     fn with<R>(&self, kernel: Option<&str>, f: impl FnOnce(ScaledGemm<'_, U>) -> Result<R>) -> Result<R> {
         let views: Option<[TensorView<'_, f32>; 2]> =
             self.scales.as_ref().map(|scales| scales.each_ref().map(Tensor::view));
-        let mut gemm = ScaledGemm::new().fast_accumulation(self.case.kind == Kind::Fast);
+        let kind = self.case.kind;
+        let mut gemm = ScaledGemm::new().fast_accumulation(kind == Kind::Fast).precise(kind == Kind::Precise);
         if let Some([of_a, of_b]) = &views {
             gemm = gemm.scale_a(of_a).scale_b(of_b);
         }
@@ -123,6 +131,13 @@ impl<A: ScaledInput<B>, B: Element, U: ScaledOutput> Problem for Matrices<A, B, 
         let (a, b, mut c) =
             (self.a.view().select(0, set)?, self.b.view().select(0, set)?, self.c.borrow_mut());
         let mut c = c.view_mut().select(0, set)?;
-        self.with(kernel, |gemm| gemm.run(stream, &a, &b, &mut c))
+        self.with(kernel, |gemm| match self.case.kind {
+            // Graphs capture it.
+            Kind::Precise => {
+                let (views, mut room) = (ScaledGemmViews::default(), self.workspace.borrow_mut());
+                gemm.plan(&a, &b, &c)?.run_in(stream, &a, &b, &mut c, &views, &mut room.view_mut())
+            }
+            _ => gemm.run(stream, &a, &b, &mut c),
+        })
     }
 }

@@ -10,8 +10,8 @@ def prepare(kind, m, n, k, sets):
     if kind == "i8":
         integers = lambda lines: torch.randint(-128, 128, (lines, k), device="cuda", dtype=torch.int8)
         return Peer(lambda a, b: torch._int_mm(a, b.t()), [(integers(m), integers(n)) for _ in range(sets)])
-    if kind == "tf32":
-        torch.backends.cuda.matmul.allow_tf32 = True
+    if kind in ("tf32", "f32"):
+        torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
         numbers = lambda lines: torch.randn(lines, k, device="cuda")
         return Peer(lambda a, b: a @ b.t(), [(numbers(m), numbers(n)) for _ in range(sets)])
     if kind not in ("e4m3", "e4m3_fast", "e4m3_rows", "e4m3_blocks"):

@@ -9,6 +9,7 @@ mod case;
 mod errors;
 mod grouped;
 mod numbers;
+mod precise;
 mod scales;
 mod sizes;
 
@@ -26,6 +27,10 @@ fn main() -> ExitCode {
         .device(Arch::Sm90a, "sums that f16 does not hold become infinite", numbers::overflow)
         .device(Arch::Sm90a, "sums of exact products are exact", numbers::exact)
         .device(Arch::Sm90a, "a plan runs on other tensors", sizes::planned)
+        .device(Arch::Sm90a, "precise products of f32, of any strides", precise::sizes)
+        .device(Arch::Sm90a, "precise products of extreme numbers", precise::extremes)
+        .device(Arch::Sm90a, "plans of precise products have workspaces", precise::planned)
+        .device(Arch::Sm90a, "precise products of other types are refused", precise::refused)
         .device(Arch::Sm80, "refused calls leave everything alone", errors::refused)
         .device(Arch::Sm90a, "groups of uneven sizes, with scales of blocks", grouped::sizes)
         .device(Arch::Sm90a, "one group to 64, without rows or depth", grouped::groups)

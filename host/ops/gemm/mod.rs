@@ -53,7 +53,8 @@ pub fn gemm<T: GemmInput, U: FloatElement>(
 ///   a weight \[K, N\] is one product of batch x rows rows. What cannot be one takes a launch for each index.
 /// - Products are of `T` (f16, bf16 or f32), accumulated in f32; alpha, beta, the bias and the [activation](Self::activation) apply in f32; then
 ///   the result is rounded to `U` (f16, bf16 or f32), to nearest even. Those of f32 are to `U` = f32 alone, by ordinary instructions in full precision, a twentieth of the tensor cores'
-///   rate where lines are aligned to 16 bytes and not both operands are transposed, and half of that elsewhere; [`ScaledGemm`](super::ScaledGemm) multiplies f32 as tf32.
+///   rate where lines are aligned to 16 bytes and not both operands are transposed, and half of that elsewhere; [`ScaledGemm`](super::ScaledGemm) multiplies f32 as tf32,
+///   or by three products of tf32 twice as fast and nearly as exactly.
 /// - The bias is \[N\], one value a column, or anything else that broadcasts to C's shape.
 /// - C is not read when beta is 0: it may hold anything. No rows, columns or batches: nothing is done. K of 0: a product of 0.
 /// - Lines that are aligned to 16 bytes are read by the fast kernels. Others, as those of an odd depth, are copied into such first, where that takes less time than a kernel

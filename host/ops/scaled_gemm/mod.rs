@@ -4,6 +4,7 @@ mod choose;
 mod grouped;
 mod plan;
 mod problem;
+mod split;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -78,14 +79,14 @@ pub fn scaled_gemm<A: ScaledInput<B>, B: Element, U: ScaledOutput>(
 /// C = act(alpha · scales · A Bᵀ + bias) of 8-bit floats, int8, or f32 as tf32.
 ///
 /// - A is \[M, K\], B is \[N, K\], of `F8E4M3` and `F8E5M2` in any pair, or both of `i8` or `f32`: rows contiguous, from multiples of 16
-///   bytes on, K a multiple of 16, of f32 of 4. C is \[M, N\] with any strides.
+///   bytes on, K a multiple of 16, of f32 of 4, or if [`precise`](Self::precise) anyhow. C is \[M, N\] with any strides.
 /// - Products of 8-bit floats (Micikevicius et al. 2022) are exact and summed up in f32. The tensor cores' sums keep about 14 bits, so those of
 ///   each 128 along K are added up in f32 registers; with [`fast_accumulation`](Self::fast_accumulation) a kernel may leave all of the depth to
 ///   the tensor cores. C is of `f16`, `bf16` or `f32`, rounded to nearest even; what is too large for `f16` becomes infinite.
 /// - Products of int8 are summed up exactly, modulo 2^32. C of `i32` is those sums; of `f16` or `bf16` they are converted to f32, which rounds
 ///   from 2^24 on, before scales apply.
 /// - Of f32 the tensor cores read the upper 19 bits, tf32: the exponent and 10 bits of mantissa, rounded towards zero. Products are summed up
-///   in f32; C is of `f32`.
+///   in f32; C is of `f32`. [`precise`](Self::precise) ones take three products of such numbers, and are nearly those of f32.
 /// - [`scale_a`](Self::scale_a) and [`scale_b`](Self::scale_b) are factors in f32 of the whole matrix, of A's rows and B's rows (C's
 ///   columns), or, for 8-bit floats, of blocks of 1 x 128 of A and 128 x 128 of B (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section
 ///   3.3.2): sums of 128 along K are multiplied by their two blocks' scales before they are added up.
@@ -95,7 +96,8 @@ pub fn scaled_gemm<A: ScaledInput<B>, B: Element, U: ScaledOutput>(
 ///
 /// Products of 8-bit floats and of f32 need Hopper's instructions (sm_90a); those of int8 run on everything since Ampere.
 ///
-/// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The first use of a kernel on a device compiles
+/// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph), precise products in a plan's
+/// [workspace](ScaledGemmPlan::run_in). The first use of a kernel on a device compiles
 /// it in the driver. What is called again and again is [planned](Self::plan) once.
 ///
 /// ```no_run
@@ -126,6 +128,7 @@ pub struct ScaledGemm<'a, U> {
     bias: Option<&'a TensorView<'a, U>>,
     activation: Activation,
     fast: bool,
+    precise: bool,
     kernel: Option<&'a str>,
     overlap: bool,
 }
@@ -140,6 +143,7 @@ impl<U: ScaledOutput> ScaledGemm<'_, U> {
             bias: None,
             activation: Activation::Identity,
             fast: false,
+            precise: false,
             kernel: None,
             overlap: true,
         }
@@ -179,6 +183,16 @@ impl<'a, U: ScaledOutput> ScaledGemm<'a, U> {
     pub fn fast_accumulation(self, fast: bool) -> Self {
         ScaledGemm { fast, ..self }
     }
+    /// Whether products of f32 are nearly those of f32 and not of tf32: A and B of any strides, each as the sum of two numbers of tf32, in three products
+    /// (Ootomo & Yokota 2022, "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance"); not unless
+    /// set. An error for other types.
+    ///
+    /// Each product is off by at most 2^-20 of itself, and sums of 32 along K are added up in f32. Parts are written first, to memory that the device keeps or to a plan's
+    /// [workspace](ScaledGemmPlan::run_in): 12 bytes for each element of A and B. It pays from some hundred rows and columns on; [`Gemm`](super::Gemm) multiplies f32
+    /// as it is.
+    pub fn precise(self, precise: bool) -> Self {
+        ScaledGemm { precise, ..self }
+    }
     /// Forces a kernel by its name; see [`candidates`](Self::candidates).
     pub fn kernel(self, name: &'a str) -> Self {
         ScaledGemm { kernel: Some(name), ..self }
@@ -190,7 +204,8 @@ impl<'a, U: ScaledOutput> ScaledGemm<'a, U> {
     }
 
     fn kind<A: ScaledInput<B>, B: Element>(&self, problem: &Problem) -> Kind {
-        Kind { input: A::NAME, output: U::DTYPE.name(), blocks: problem.blocks.is_some(), fast: self.fast }
+        let input = if problem.split.is_some() { table::SPLIT } else { A::NAME };
+        Kind { input, output: U::DTYPE.name(), blocks: problem.blocks.is_some(), fast: self.fast }
     }
 
     /// Every compiled kernel for these types and scales, the best by estimate first, with the reason for those that cannot compute this
@@ -220,7 +235,7 @@ impl<'a, U: ScaledOutput> ScaledGemm<'a, U> {
 
     /// Queues the product on `stream`: [`plan`](Self::plan), and [`ScaledGemmPlan::run`].
     ///
-    /// Fails when the views do not fit together, rows of A and B are no multiples of 16 bytes, rows of A or B are not aligned, views lie on another device, C
+    /// Fails when the views do not fit together, rows of A and B that are not split are no multiples of 16 bytes, rows of A or B are not aligned, views lie on another device, C
     /// overlaps an input, or no kernel runs on the device; the error names the argument.
     pub fn run<A: ScaledInput<B>, B: Element>(
         &self,

@@ -5,9 +5,10 @@ use tilewright_device::tile::RasterOrder;
 
 use super::choose::Selection;
 use super::problem::Problem;
+use super::split::Splitting;
 use super::table::{self, Call, Compiled};
 use super::{ScaledGemm, ScaledInput, ScaledOutput};
-use crate::ops::frame::{Choice, Named, Operands, Plan, explained, of_shape};
+use crate::ops::frame::{Choice, Named, Operands, Places, Plan, explained, of_shape, room};
 use crate::{AnyFunction, Element, Error, Result, Stream, TensorView, TensorViewMut};
 
 /// Rows that are taken together, so that CTAs which run at a time share their operands in L2.
@@ -33,9 +34,10 @@ pub struct ScaledGemmPlan {
     launch: Option<Step>,
 }
 
-/// The launch.
+/// The launch, behind those that split operands.
 #[derive(Clone, Debug)]
 struct Step {
+    splitting: Option<Splitting>,
     kernel: &'static Compiled,
     function: AnyFunction,
     problem: Problem,
@@ -91,6 +93,10 @@ impl ScaledGemmPlan {
             return Ok(ScaledGemmPlan { choice, operands, launch: None });
         }
         let kernel = choice.descriptor();
+        let splitting = match &problem.split {
+            Some(split) => Some(split.clone().load(c.device(), gemm.overlap)?),
+            None => None,
+        };
         let problem = if kernel.row_major { problem } else { problem.t()? };
         let [rows, columns, k] = problem.size;
         let count = |len: usize, tile: u32| u32::try_from(len.div_ceil(tile as usize)).ok();
@@ -117,10 +123,12 @@ impl ScaledGemmPlan {
             overlap: gemm.overlap,
         };
         let function = table::function(c.device(), kernel)?;
-        Ok(ScaledGemmPlan { choice, operands, launch: Some(Step { kernel, function, problem, call }) })
+        let step = Step { splitting, kernel, function, problem, call };
+        Ok(ScaledGemmPlan { choice, operands, launch: Some(step) })
     }
 
-    /// Queues the product on `stream`.
+    /// Queues the product on `stream`. Parts of [precise](ScaledGemm::precise) products are in memory that the device keeps; where the stream is captured an
+    /// error says that they need a [workspace](Self::run_in).
     ///
     /// Fails when a view is not of the type, shape, strides and alignment that the plan was made for, lies on another device, or C overlaps an
     /// input; the error names it.
@@ -136,14 +144,45 @@ impl ScaledGemmPlan {
         self.queue(stream, named(a, b, c, scales, views.bias.as_ref()))
     }
 
+    /// [`run`](Self::run) with memory for parts, captured or not: [`workspace_len`](Self::workspace_len) elements or more, contiguous and aligned to 16 bytes, of any
+    /// values. Runs that may be at work at the same time, on whatever streams, have memory of their own.
+    pub fn run_in<L: ScaledInput<R>, R: Element, U: ScaledOutput>(
+        &self,
+        stream: &Stream,
+        a: &TensorView<'_, L>,
+        b: &TensorView<'_, R>,
+        c: &mut TensorViewMut<'_, U>,
+        views: &ScaledGemmViews<'_, U>,
+        workspace: &mut TensorViewMut<'_, f32>,
+    ) -> Result<()> {
+        let scales = [views.scale_a.as_ref(), views.scale_b.as_ref()];
+        let tensors = named(a, b, c, scales, views.bias.as_ref());
+        let places = self.operands.places(stream, tensors, Some(Named::room("workspace", workspace)))?;
+        self.launch(stream, &places, room(Some(workspace), self.workspace_len())?)
+    }
+
+    /// Elements of the [workspace](Self::run_in) of a run: 0 but for [precise](ScaledGemm::precise) products.
+    pub fn workspace_len(&self) -> usize {
+        self.launch.as_ref().and_then(|step| step.splitting.as_ref()).map_or(0, Splitting::len)
+    }
+
     pub(super) fn queue(&self, stream: &Stream, tensors: [Option<Named<'_>>; 6]) -> Result<()> {
         let places = self.operands.places(stream, tensors, None)?;
-        match &self.launch {
-            None => Ok(()),
-            Some(Step { kernel, function, problem, call }) => {
-                table::run(kernel, function, stream, &problem.placed(&places), call)
-            }
+        let len = self.workspace_len();
+        if len == 0 || stream.is_captured()? {
+            return self.launch(stream, &places, room(None, len)?);
         }
+        let lent = |address| self.launch(stream, &places, address);
+        stream.device().scratch().lend(stream, len * size_of::<f32>(), lent)
+    }
+
+    fn launch(&self, stream: &Stream, places: &Places, workspace: u64) -> Result<()> {
+        let Some(Step { splitting, kernel, function, problem, call }) = &self.launch else { return Ok(()) };
+        let places = &places.with_room(workspace);
+        if let Some(splitting) = splitting {
+            splitting.run(stream, places)?;
+        }
+        table::run(kernel, function, stream, &problem.placed(places), call)
     }
 }
 

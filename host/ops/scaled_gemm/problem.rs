@@ -1,5 +1,6 @@
 //! What a product is asked to compute, checked.
 
+use super::split::Split;
 use super::{ScaledGemm, ScaledInput, ScaledOutput, plan, table};
 use crate::ops::Activation;
 use crate::ops::frame::{Named, Places, check, of_address, of_shape};
@@ -31,6 +32,8 @@ pub(super) struct Problem {
     pub(super) blocks: Option<[Untyped; 2]>,
     /// M, N and the depth, K in units of 16 bits: pairs of bytes or halves of f32.
     pub(super) size: [usize; 3],
+    /// What A and B are parts of, if they are.
+    pub(super) split: Option<Split>,
 }
 
 /// Whose scales they are.
@@ -91,6 +94,10 @@ impl Problem {
         {
             return Err(Error::argument(name, "given for sums", "left out: a `c` of i32 is the exact sums"));
         }
+        if gemm.precise && A::DTYPE != DType::F32 {
+            let was = format!("set for products of {}", of_types::<A, B>());
+            return Err(Error::argument("precise", was, "left out but for products of f32"));
+        }
         let of_a = of_a.map(|scale| whose("scale_a", &scale, "M", m, [m, k.div_ceil(BLOCK)])).transpose()?;
         let blocks = [n.div_ceil(BLOCK), k.div_ceil(BLOCK)];
         let of_b = of_b.map(|scale| whose("scale_b", &scale, "N", n, blocks)).transpose()?;
@@ -115,15 +122,22 @@ impl Problem {
             let wrong = |_| Error::argument("bias", of_shape(bias.shape()), allowed());
             bias.untyped().broadcast(&[m, n]).map_err(wrong)
         });
+        // Without depth there is nothing to split.
+        let split = (gemm.precise && k > 0).then(|| Split::new(a.untyped(), b.untyped())).transpose()?;
+        let ([a, b], depth) = match &split {
+            Some(split) => (split.units(), split.depth()),
+            None => ([units("a", &a)?, units("b", &b)?], k * A::DTYPE.bytes() / UNIT),
+        };
         Ok(Problem {
             device: device.clone(),
-            a: units("a", &a)?,
-            b: units("b", &b)?,
+            a,
+            b,
             c: c.untyped(),
             bias: bias.transpose()?,
             scales,
             blocks,
-            size: [m, n, k * A::DTYPE.bytes() / UNIT],
+            size: [m, n, depth],
+            split,
         })
     }
 
@@ -139,6 +153,7 @@ impl Problem {
             scales: self.scales.map(|scale| scale.as_ref().map(of)),
             blocks: self.blocks.as_ref().map(|blocks| blocks.each_ref().map(of)),
             size: self.size,
+            split: None,
         }
     }
 
@@ -155,6 +170,7 @@ impl Problem {
             scales: [of_b, of_a],
             blocks: self.blocks,
             size: [n, m, k],
+            split: self.split.clone(),
         })
     }
 }

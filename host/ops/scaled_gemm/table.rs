@@ -1,20 +1,22 @@
 //! The compiled kernels, and their launch.
 
-use std::marker::PhantomData;
 use std::sync::LazyLock;
 
-use tilewright_device::abi::{GlobalAbi, TensorMap};
+use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
 use tilewright_device::tile::{Activation, EpilogueAbi, RasterOrder};
 use tilewright_scaled_gemm::{KERNELS, Mode, SCALED, ScaledGemmArgs, ScaledKernel};
 
 use super::problem::Problem;
-use crate::ops::frame::{Table, expect_mapped};
+use crate::ops::frame::{Table, absent, expect_mapped};
 use crate::tensor::{Layout, Untyped};
 use crate::{AnyFunction, Arch, Device, Launch, Result, Stream};
 
 /// Lines of a TMA box of A.
 const BOX: u32 = 64;
+
+/// The types of A and B where these are split into parts, which add up apart: in place of `tf32`.
+pub(super) const SPLIT: &str = "split f32";
 
 /// One compiled kernel.
 pub type Compiled = Listed<ScaledKernel>;
@@ -48,6 +50,7 @@ static TABLE: LazyLock<Table<Kind, Compiled>> = LazyLock::new(|| {
         let ScaledKernel { input, output, mode, .. } = kernel.description;
         // Only sums of 8-bit floats lose by it.
         let promoted = !matches!(input, "i8" | "tf32");
+        let input = if input == "tf32" && mode == Mode::Promoted { SPLIT } else { input };
         let serves = move |fast: &bool| *fast || mode != Mode::Straight || !promoted;
         let kind = move |fast| (Kind { input, output, blocks: mode == Mode::Blocks, fast }, *kernel);
         [false, true].into_iter().filter(serves).map(kind)
@@ -74,20 +77,6 @@ pub(super) fn function<D>(device: &Device, kernel: &Listed<D>) -> Result<AnyFunc
     device.listed(&KERNELS, kernel)
 }
 
-/// A tensor without elements: what a kernel does without.
-fn nothing<T>() -> GlobalAbi<T, 2> {
-    GlobalAbi {
-        map: TensorMap::NONE,
-        address: 0,
-        strides: [0; 2],
-        policy: 0,
-        shape: [0; 2],
-        align: 16,
-        tma: 0,
-        element: PhantomData,
-    }
-}
-
 /// Launches a kernel on the matrices, of the transposed product if it computes that.
 pub(super) fn run(
     kernel: &Compiled,
@@ -107,7 +96,7 @@ pub(super) fn run(
         expect_mapped(kernel.name, kernel.arch, [a.tma, b.tma])?;
     }
     let scales = |of: &Option<Untyped>, shape: [usize; 2], along: usize| match of {
-        None => Ok(nothing()),
+        None => Ok(absent()),
         Some(scales) => {
             let mut strides = [0, 0];
             strides[along] = scales.layout.strides()[0];
@@ -117,11 +106,11 @@ pub(super) fn run(
     };
     let [line_scales, block_scales]: [GlobalAbi<(), 2>; 2] = match blocks {
         Some(blocks) => [blocks[0].arg(backend, true, 0)?, blocks[1].arg(backend, true, 0)?],
-        None => [nothing(), nothing()],
+        None => [absent(), absent()],
     };
     let bias: GlobalAbi<(), 2> = match bias {
         Some(bias) => bias.arg(backend, c_rows, 0)?,
-        None => nothing(),
+        None => absent(),
     };
     let epilogue = EpilogueAbi {
         bias,

@@ -40,3 +40,33 @@ fn sums_stay_in_the_tensor_cores_where_they_may() {
         assert!(fast || all.iter().all(|candidate| !candidate.name().contains("fast")));
     }
 }
+
+#[test]
+fn parts_of_f32_are_added_up_apart() {
+    let (device, _) = fake::h200();
+    let [m, n, k] = [1000, 4096, 4100];
+    let (a, b) = (view::<f32>(&device, [m, k]).unwrap(), view::<f32>(&device, [n, k]).unwrap());
+    let c = out(&device, [m, n]).unwrap();
+    let names = |precise| {
+        let all = ScaledGemm::<f32>::new().precise(precise).candidates(&a, &b, &c).unwrap();
+        all.iter().map(|candidate| candidate.name()).collect::<Vec<_>>()
+    };
+    assert!(names(false).iter().all(|name| !name.contains("promoted")));
+    assert!(names(true).iter().all(|name| name.starts_with("scaled_gemm_sm_90_tf32_f32_promoted_")));
+    let plan = ScaledGemm::<f32>::new().precise(true).plan(&a, &b, &c).unwrap();
+    // Three parts of each, whose lines are rounded up to 32 elements.
+    assert_eq!(plan.workspace_len(), 3 * (m + n) * 4128);
+}
+
+#[test]
+fn operands_too_large_for_parts_are_refused() {
+    let (device, _) = fake::h200();
+    let huge = TensorView::<f32>::without_memory(&device, &[1 << 31, 1 << 27], &[0, 1], 16).unwrap();
+    let b = view::<f32>(&device, [16, 1 << 27]).unwrap();
+    let c = TensorViewMut::<f32>::without_memory(&device, &[1 << 31, 16], &[16, 1], 16).unwrap();
+    let error = ScaledGemm::new().precise(true).plan(&huge, &b, &c).unwrap_err().to_string();
+    assert!(error.starts_with("`a` was of shape [2147483648, 134217728]; it must be of fewer"), "{error}");
+    let (deep, c) = (view::<f32>(&device, [1, 1 << 24]).unwrap(), out::<f32>(&device, [1, 1]).unwrap());
+    let error = ScaledGemm::new().precise(true).plan(&deep, &deep, &c).unwrap_err().to_string();
+    assert!(error.ends_with("it must be of at most 16776960 columns, where it is split"), "{error}");
+}

@@ -4,12 +4,14 @@
 
 mod grouped;
 mod list;
+mod split;
 mod summation;
 
 pub use grouped::{
     GroupedScaledGemmArgs, GroupedScaledGemmFewArgs, grouped_scaled_gemm, grouped_scaled_gemm_few,
 };
 pub use list::{GROUPED_SCALED, GroupedScaledKernel, SCALED, ScaledKernel};
+pub use split::{PARTS, SPLIT, SplitColumnsArgs, SplitKernel, SplitRowsArgs, split_columns, split_rows};
 pub use summation::{Finish, Mode, Order, Summation};
 
 use tilewright_device::kernel;

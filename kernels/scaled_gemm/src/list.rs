@@ -173,6 +173,15 @@ kernels! {
         sm_90: [scaled_gemm_sm_90_ T _ U _swap_64x16x64s20k2]:
             scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Straight<f32>, T, U, ColMajor, 1, 64, 64, 16, 64, 20, 2, 16>;
     }
+    // Of operands that are split in parts.
+    for T in [tf32], U in [f32] {
+        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_192x128x64s4k1]:
+            scaled_gemm<WarpSpecialized<ThreeConsumers>, FullRow<3>, Promoted<InTurn>, T, U, RowMajor, 1, 192, 192, 128, 64, 4, 1, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_256x128x64s4k1]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted<Behind>, T, U, RowMajor, 2, 256, 128, 128, 64, 4, 1, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x64x64s8k2]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 2, 64>;
+    }
     for T in [i8_], U in [i32, f16, bf16] {
         sm_90: [scaled_gemm_sm_90_ T _ U _128x256x64s4k1]:
             scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<i32>, T, U, RowMajor, 1, 128, 128, 256, 64, 4, 1, 64>;
