@@ -22,6 +22,9 @@ struct Arguments {
     shape: Vec<u32>,
 }
 
+/// Queues a product.
+type Launch<'a> = &'a dyn Fn(&Stream) -> Done<()>;
+
 fn main() -> ExitCode {
     exit(run(&Arguments::parse()))
 }
@@ -52,7 +55,7 @@ fn multiply(device: &Device, [m, n, k]: [usize; 3]) -> Result<()> {
     let full = |stream: &Stream| Gemm::new().run(stream, &a, &transposed, &mut y.borrow_mut().view_mut());
     println!("\n{m} x {n} x {k}");
     // What rounding to tf32, and sums of so many numbers in f32, may lose.
-    let ways: [(&str, f64, &dyn Fn(&Stream) -> Done<()>); 3] = [
+    let ways: [(_, f64, Launch<'_>); 3] = [
         ("tf32", 2e-3, &|stream| scaled(false, stream)),
         ("precise", 2e-6, &|stream| scaled(true, stream)),
         ("f32", 1e-5, &full),
@@ -77,7 +80,7 @@ fn multiply(device: &Device, [m, n, k]: [usize; 3]) -> Result<()> {
 }
 
 /// Of a launch, of ten one behind the other.
-fn milliseconds(device: &Device, launch: &dyn Fn(&Stream) -> Done<()>) -> Result<f64> {
+fn milliseconds(device: &Device, launch: Launch<'_>) -> Result<f64> {
     let (stream, start, end) = (Stream::new(device)?, Event::new(device)?, Event::new(device)?);
     launch(&stream)?;
     stream.record(&start)?;
