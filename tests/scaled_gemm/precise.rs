@@ -28,10 +28,13 @@ enum Lies {
     Spread,
 }
 
+/// Where an element of a matrix of this shape lies.
+type PlaceOf = fn([usize; 2], [usize; 2]) -> usize;
+
 impl Matrix {
     fn new(device: &Device, seed: u64, [lines, depth]: [usize; 2], lies: Lies) -> tilewright::Result<Self> {
         let values = normal::<f32>(seed, lines * depth);
-        let (shape, place): (_, fn([usize; 2], [usize; 2]) -> usize) = match lies {
+        let (shape, place): (_, PlaceOf) = match lies {
             Lies::Rows => ([lines, depth], |[i, j], [_, depth]| i * depth + j),
             Lies::Columns => ([depth, lines], |[i, j], [lines, _]| j * lines + i),
             Lies::Apart => ([lines, depth + 1], |[i, j], [_, depth]| i * (depth + 1) + j + 1),
