@@ -139,9 +139,19 @@ impl Keys {
         j: u32,
         query: impl Fn(u32) -> i32,
     ) -> Fragment<f32, BM, BN, L> {
+        self.mask_queries(s, j, &Rows::indexed(query))
+    }
+
+    /// The same where each row's query is known.
+    #[inline(always)]
+    pub fn mask_queries<const BM: usize, const BN: usize, L: FragmentLayout<BM, BN>>(
+        &self,
+        s: Fragment<f32, BM, BN, L>,
+        j: u32,
+        query: &Rows<i32, BM, BN, L>,
+    ) -> Fragment<f32, BM, BN, L> {
         let first = (j * BN as u32) as i32;
         let (low, high) = (self.low.saturating_sub(first), self.high.saturating_sub(first));
-        let query = Rows::<i32, BM, BN, L>::indexed(query);
         let to = query.map(|i| i.saturating_add(high).min(self.count - 1 - first) + 1);
         s.fill_outside(&query.map(|i| i.saturating_add(low)), &to, f32::NEG_INFINITY)
     }

@@ -38,14 +38,16 @@ use crate::tile::scheduler::queue::HandsOut;
 ///         // SAFETY: the caller's.
 ///         return unsafe { room.add(cta, count, || (sums.wrapping_add(block.next().unwrap_or(0) * 128 * 64), None)) };
 ///     }
-///     for left in (1..=count).rev() {
-///         // SAFETY: it counts down from `count`.
-///         unsafe { room.put(Fragment::splat(1.0), left) };
+///     for number in 0..count {
+///         // SAFETY: they are numbered from the first one on.
+///         unsafe { room.put(Fragment::splat(1.0), number) };
 ///     }
 /// }
 /// ```
 pub struct BlockSums<P, const M: usize, const N: usize, L> {
     address: u32,
+    /// The phase of what is added next, for who adds.
+    phase: u32,
     kind: PhantomData<(P, L)>,
 }
 
@@ -114,14 +116,12 @@ impl<P: HandsOut, const M: usize, const N: usize, L: FragmentLayout<M, N>> Block
         self.full(Self::UNITS + unit)
     }
 
-    /// Puts a fragment there, to be added, when the one before has been read; it is the first of `left` that are to be. All threads that compute call it.
-    ///
-    /// `left` is in no register of its own where a loop counts its steps down.
+    /// Puts a fragment there, to be added, when the one before has been read. All threads that compute call it.
     ///
     /// # Safety
-    /// `left` is what [`add`](Self::add) is told in the first call, and one less in each other: whether it is odd says what is waited for.
+    /// `number` says how many were put before, or is as odd as that: by it is known what is waited for. As many are [added](Self::add).
     #[inline(always)]
-    pub unsafe fn put(&mut self, x: Fragment<f32, M, N, L>, left: u32) {
+    pub unsafe fn put(&mut self, x: Fragment<f32, M, N, L>, number: u32) {
         const { assert!(L::THREADS <= P::CONSUMERS, "the fragment lies over more threads than the schedule has") };
         let thread = thread_x_volatile();
         if thread >= L::THREADS {
@@ -131,7 +131,7 @@ impl<P: HandsOut, const M: usize, const N: usize, L: FragmentLayout<M, N>> Block
         // SAFETY: a warpgroup's part of the room is its own. It is written again when TMA has read it; the fence makes what is written visible to TMA before the
         // arrival behind which it is read, of a lane behind its warp's barrier.
         unsafe {
-            mbarrier::wait(self.empty(unit), 1 - left % 2);
+            mbarrier::wait(self.empty(unit), 1 - number % 2);
             let mut i = 0;
             while i < L::Regs::<f32>::LEN {
                 let four = core::array::from_fn(|e| x.regs.get(i + e));
@@ -144,7 +144,7 @@ impl<P: HandsOut, const M: usize, const N: usize, L: FragmentLayout<M, N>> Block
         }
     }
 
-    /// Adds `count` fragments to blocks of sums: `to` says where the next one goes, and when. All threads that do not compute call it; one of the last producer
+    /// Adds the next `count` fragments to blocks of sums: `to` says where the next one goes, and when. All threads that do not compute call it; one of the last producer
     /// does it. An addition is done before it is counted, so that who sees its count issues the next one behind it.
     ///
     /// # Safety
@@ -158,26 +158,22 @@ impl<P: HandsOut, const M: usize, const N: usize, L: FragmentLayout<M, N>> Block
     ) {
         const {
             assert!(
-                P::ASKS >= P::CONSUMERS,
+                P::ADDS >= P::CONSUMERS,
                 "what is put into the room is added by a producer: the schedule has none"
             )
         };
-        if cta.pipelines > (P::ASKS - P::CONSUMERS) / 32 {
+        if cta.pipelines > (P::ADDS - P::CONSUMERS) / 32 {
             refuse!(
                 "the last producer adds what is put into the room: the schedule has no more producers than the kernel has pipelines"
             );
         }
-        if thread_x() != P::ASKS || count == 0 {
+        if thread_x() != P::ADDS || count == 0 {
             return;
         }
-        let (mut phase, mut left) = (0, count);
+        let mut left = count;
         // SAFETY: the room is full behind its barrier, and nobody writes there until TMA has read it. The sums are the caller's; this thread alone issues additions, and
         // waits for its own.
         unsafe {
-            // Who puts the first one waits for what `left` says: where that is odd, for a first arrival.
-            if left % 2 == 1 {
-                self.give_back();
-            }
             // The next turn is asked for while the addition before it is under way: the answer takes as long.
             let (mut next, mut has_come) = (to(), false);
             while left > 0 {
@@ -185,7 +181,7 @@ impl<P: HandsOut, const M: usize, const N: usize, L: FragmentLayout<M, N>> Block
                 while !has_come && turn.is_some_and(|turn| !turn.has_come()) {}
                 let mut unit = 0;
                 while unit < Self::UNITS {
-                    mbarrier::wait(self.full(unit), phase);
+                    mbarrier::wait(self.full(unit), self.phase);
                     let (part, from) = (unit * Self::PART / 4, self.address + unit * Self::PART);
                     tma::bulk_add_f32(at.wrapping_add(part as usize), from, Self::PART);
                     unit += 1;
@@ -201,7 +197,7 @@ impl<P: HandsOut, const M: usize, const N: usize, L: FragmentLayout<M, N>> Block
                     tma::bulk_wait::<0>();
                     turn.pass_on();
                 }
-                (phase, left) = (phase ^ 1, left - 1);
+                (self.phase, left) = (self.phase ^ 1, left - 1);
             }
             tma::bulk_wait::<0>();
         }
@@ -231,7 +227,7 @@ impl<P: HandsOut> Cta<P> {
         const { assert!(matches!(P::ARCH, Arch::Sm90a), "TMA adds from Hopper on") };
         let units = L::THREADS / 128;
         let address = self.reserve((M * N * 4) as u32 + 2 * units * 8, 128);
-        let room = BlockSums { address, kind: PhantomData };
+        let room = BlockSums { address, phase: 0, kind: PhantomData };
         // SAFETY: one thread initialises the barriers, and nobody uses them before all have met.
         unsafe {
             if thread_x() == 0 {

@@ -17,6 +17,7 @@ use crate::tile::cta::registers;
 /// | [`TwoConsumersClusterOfFour`] | 2 | 1 | 1 | 4 | 40, 232 |
 /// | [`PingPongCluster`] | 2, in turn | 1 | 1 | 2 | 24, 240 |
 /// | [`TwoConsumersThreeProducers`] | 2 | 3 | 1 | 1 | 40, 232 |
+/// | [`TwoConsumersTwoProducersAdder`] | 2 | 2, and one that adds | 1 | 1 | 56, 224 |
 /// | [`TwoConsumersJointProducers`] | 2 | 4, joint | 1 | 1 | 56, 224 |
 /// | [`TwoConsumersJointProducersCluster`] | 2 | 4, joint | 1 | 2 | 56, 224 |
 /// | [`ThreeConsumers`] | 3 | 1 | 1 | 1 | 32, 160 |
@@ -52,6 +53,9 @@ pub trait Configuration: Copy + Default + 'static {
     /// Registers of a thread of each role. `None` where all keep what the launch gives them: as many as a thread can have, if there is
     /// one consumer warpgroup and one CTA an SM.
     const REGISTERS: Option<RegisterBudget>;
+    /// Whether the last producer fills no pipeline, but [adds sums](crate::tile::BlockSums): the one before it then takes the tiles of a
+    /// [queue](crate::tile::TileQueue), when its last load of a tile is issued.
+    const ADDER: bool = false;
     /// CTAs that share an SM, and with it its registers.
     const CTAS_PER_SM: u32 = 1;
     /// CTAs of a cluster, 1 to 8.
@@ -151,6 +155,17 @@ impl Configuration for TwoConsumersThreeProducers {
     const CONSUMER_WARPGROUPS: u32 = 2;
     const PRODUCERS: Producers = Producers::Separate(3);
     const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 40, consumers: 232 });
+}
+
+/// Two consumer warpgroups, two producers and one that adds sums: tiles of two pipelines, one behind the other.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TwoConsumersTwoProducersAdder;
+
+impl Configuration for TwoConsumersTwoProducersAdder {
+    const CONSUMER_WARPGROUPS: u32 = 2;
+    const PRODUCERS: Producers = Producers::Separate(3);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 56, consumers: 224 });
+    const ADDER: bool = true;
 }
 
 /// Two consumer warpgroups and four joint producers: stages of many copies.

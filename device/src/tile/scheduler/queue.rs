@@ -151,9 +151,12 @@ pub trait HandsOut: Schedule {
     /// who asks also computes.
     #[doc(hidden)]
     const AHEAD: bool;
-    /// The thread that takes tiles: of the last producer, or the first one.
+    /// The thread that takes tiles: of the last producer that fills a pipeline, or the first one.
     #[doc(hidden)]
     const ASKS: u32;
+    /// The thread that [adds sums](crate::tile::BlockSums): of the last producer.
+    #[doc(hidden)]
+    const ADDS: u32;
 
     /// Waits until all threads have come here that the kernel runs on.
     ///
@@ -195,7 +198,8 @@ const fn empty(base: u32, slot: u32) -> u32 {
 impl<C: Configuration> HandsOut for WarpSpecialized<C> {
     /// The last producer runs ahead of those who compute as it is.
     const AHEAD: bool = false;
-    const ASKS: u32 = 128 * C::CONSUMER_WARPGROUPS + 32 * (C::PRODUCERS.warps() - 1);
+    const ASKS: u32 = Self::ADDS - 32 * C::ADDER as u32;
+    const ADDS: u32 = 128 * C::CONSUMER_WARPGROUPS + 32 * (C::PRODUCERS.warps() - 1);
 
     #[inline(always)]
     unsafe fn meet_all() {
@@ -254,6 +258,7 @@ impl<C: Configuration> HandsOut for WarpSpecialized<C> {
 impl<const W: usize, A: Access> HandsOut for Multistage<W, A> {
     const AHEAD: bool = true;
     const ASKS: u32 = 0;
+    const ADDS: u32 = 0;
 
     #[inline(always)]
     unsafe fn meet_all() {

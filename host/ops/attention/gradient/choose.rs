@@ -111,6 +111,9 @@ impl Choice for Problem {
         if self.adds() && kernel.adds {
             return Err(Rejection::Because("it adds nothing to scores"));
         }
+        if self.scales.cap != 0.0 && !kernel.caps {
+            return Err(Rejection::Because("it caps no scores"));
+        }
         if self.adds() && self.scales.cap != 0.0 && !kernel.adds_to_capped {
             return Err(Rejection::Because("it adds nothing to scores that are capped"));
         }

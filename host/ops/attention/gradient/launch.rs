@@ -28,8 +28,10 @@ pub(super) struct Prepared {
     sinks: Option<AnyFunction>,
     /// Where sums of dQ lie in the workspace, behind the statistics, if there are any; and its elements.
     sums: Option<(usize, Layout)>,
-    /// Where the counters of their turns lie behind these, if there are any: as many elements as counters.
-    turns: Option<usize>,
+    /// Where the counters of tiles and of turns lie behind these, if there are any: as many elements as counters.
+    counters: Option<usize>,
+    /// Whether tiles add to dQ in turn.
+    ordered: bool,
     stats_layout: Layout,
     len: usize,
 }
@@ -72,8 +74,13 @@ impl Prepared {
             None
         };
         let counters = stats_layout.len() + sums.as_ref().map_or(0, |(_, layout)| layout.len());
-        let turns = problem.in_turn(kernel).then_some(counters);
-        let len = counters + turns.map_or(0, |_| Turns::len(*matrices, size.heads, *lines));
+        let ordered = problem.in_turn(kernel);
+        let count = match (kernel.adds, ordered) {
+            (false, _) => 0,
+            (true, false) => Turns::UNORDERED,
+            (true, true) => Turns::len(*matrices, size.heads, *lines),
+        };
+        let len = counters + count;
         Ok(Prepared {
             stats: (stats, device.listed(&KERNELS, stats)?),
             tiles: tiles.collect::<Result<_>>()?,
@@ -81,7 +88,8 @@ impl Prepared {
             bias,
             sinks: sinks.map(|kernel| device.listed(&KERNELS, kernel)).transpose()?,
             sums,
-            turns,
+            counters: (count > 0).then_some(counters),
+            ordered,
             stats_layout,
             len,
         })
@@ -106,8 +114,10 @@ impl Prepared {
             None => f32s(workspace, Layout::contiguous(&[1, 1, 0, 1])?),
         };
         let Problem { size, lines, .. } = problem;
-        let turns = self.turns.map_or(Turns::NONE, |first| Turns {
-            counters: workspace + 4 * first as u64,
+        let turns = self.counters.map_or(Turns::NONE, |first| Turns {
+            // Without queries nothing sets them to 0.
+            counters: if size.queries > 0 { workspace + 4 * first as u64 } else { 0 },
+            ordered: self.ordered.into(),
             heads: size.heads as u32,
             lines: *lines as u32,
             of_keys: [size.kv_heads as u32, size.batch as u32],
@@ -243,17 +253,14 @@ impl Run<'_> {
             turns: self.turns,
         };
         let parts = kernel.columns[0] / kernel.columns[1];
-        let launch = if self.problem.in_turn(kernel) {
+        let launch = if kernel.adds {
             // CTAs number their tiles in 32 bits, and find their places by themselves.
-            let launch = self.grid(tiles, heads, parts)?;
-            if launch.grid.iter().map(|&n| u64::from(n)).product::<u64>() > u64::from(u32::MAX) {
-                return Err(Error::argument(
-                    "q",
-                    format!("of {:?} tiles", launch.grid),
-                    "of fewer than 2^32",
-                ));
-            }
-            launch
+            let all = self.grid(tiles, heads, parts)?.grid.iter().map(|&n| u64::from(n)).product::<u64>();
+            let resident = function.resident_ctas().max(1);
+            let Some(all) = u32::try_from(all).ok().filter(|all| all.checked_add(resident).is_some()) else {
+                return Err(Error::argument("q", format!("of {all} tiles"), "of fewer than 2^32"));
+            };
+            Launch::grid([all.min(resident), 1, 1])
         } else {
             self.grid(tiles.saturating_mul(together), heads / together, parts)?
         };

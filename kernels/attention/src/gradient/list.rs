@@ -3,14 +3,14 @@
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
     Accumulates, Collective, Element, Elements, FragmentLayout, FullCol, FullRow, Gemm, HandsOut, Multistage,
-    Overlapped, Overlaps, Reads, Simt, Striped, Swizzle, TwoConsumers, TwoConsumersThreeProducers, Vectors,
-    WarpSpecialized, warp,
+    Overlapped, Overlaps, Reads, Simt, Striped, Swizzle, TwoConsumers, TwoConsumersTwoProducersAdder,
+    Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
 use super::attention_gradient;
 use super::bias::bias_gradient;
-use super::products::{Products, adds_to_capped};
+use super::products::{Products, adds_to_capped, caps};
 use super::rounding::round_sums;
 use super::sinks::sink_gradient;
 use super::stats::query_stats;
@@ -27,6 +27,8 @@ pub struct GradientKernel {
     pub of_keys: bool,
     /// It adds dQ up in f32, and nothing to scores.
     pub adds: bool,
+    /// It caps scores, if they are to be.
+    pub caps: bool,
     /// It adds slopes and biases to scores that are capped, too.
     pub adds_to_capped: bool,
     /// Rows of a tile, and of the blocks that it walks over.
@@ -53,6 +55,7 @@ where
         wanted: W::NAME,
         of_keys: W::OF_KEYS,
         adds: W::ADDS,
+        caps: caps::<W, Y, T, BM, BN, D>(),
         adds_to_capped: adds_to_capped::<W, Y, T, BM, BN, D, R>(),
         tile: [BM as u32, BN as u32],
         columns: [D as u32, R as u32],
@@ -139,9 +142,9 @@ kernels! {
 
     for T in [f16, bf16] {
         sm_90: [attention_gradient_all_sm_90_ T _128x128d64s2]:
-            attention_gradient<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, All<FullRow<2>>, 128, 128, 64, 64, 2>;
+            attention_gradient<WarpSpecialized<TwoConsumersTwoProducersAdder>, FullRow<2>, T, All<FullRow<2>>, 128, 128, 64, 64, 2>;
         sm_90: [attention_gradient_all_sm_90_ T _128x64d128s2]:
-            attention_gradient<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, All<FullCol<2>>, 128, 64, 128, 128, 2>;
+            attention_gradient<WarpSpecialized<TwoConsumersTwoProducersAdder>, FullRow<2>, T, All<FullCol<2>>, 128, 64, 128, 128, 2>;
         sm_90: [attention_gradient_keys_values_sm_90_ T _128x64d128s2]:
             attention_gradient<WarpSpecialized<TwoConsumers>, FullRow<2>, T, KeysAndValues, 128, 64, 128, 128, 2>;
         sm_90: [attention_gradient_queries_sm_90_ T _128x64d128s2]:

@@ -16,12 +16,12 @@ pub use list::{
     BIAS, BiasKernel, GRADIENT, GradientKernel, ROUNDING, RoundingKernel, SINKS, STATS, SinksKernel,
     StatsKernel,
 };
-pub use products::{AddedProducts, Products, adds_to_capped};
+pub use products::{AddedProducts, Products, adds_to_capped, caps};
 pub use ranges::{ALIGNED, Range, Ranges};
 pub use rounding::{RoundSumsArgs, round_sums};
 pub use sinks::{SinkGradientArgs, sink_gradient};
 pub use stats::{LINE, QueryStatsArgs, query_stats};
-pub use turns::Turns;
+pub use turns::{Place, Places, Turns};
 pub use wanted::{All, Keys, KeysAndValues, Queries, Values, Wanted};
 
 use tilewright_device::arch::special::{block_x, block_y, block_z};
@@ -56,7 +56,7 @@ impl tilewright_device::abi::PassedAsIs for Scales {}
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct HeadOrder {
-    /// Heads that are taken together: of each its tile with the most blocks, then of each the next one. Where tiles add in [`Turns`], of all sequences.
+    /// Heads that are taken together: of each its tile with the most blocks, then of each the next one.
     pub together: u32,
     /// Tiles of a head.
     pub tiles: u32,
@@ -65,14 +65,14 @@ pub struct HeadOrder {
 impl tilewright_device::abi::PassedAsIs for HeadOrder {}
 
 impl HeadOrder {
-    /// This CTA's tile, head and, with its part, sequence. Under a causal mask the first keys meet the most queries, and the last queries the most keys.
+    /// The tile, head and, with its part, sequence of this CTA's place in the grid. Under a causal mask the first keys meet the most queries, and the last queries the most keys.
     #[inline(always)]
-    fn place(&self, of_keys: bool) -> [u32; 3] {
+    fn place(&self, of_keys: bool) -> Place {
         // Not 0, which needs no panic's call.
         let together = self.together.max(1);
         let (step, head) = (block_x() / together, block_x() % together);
         let tile = if of_keys { step } else { self.tiles - 1 - step };
-        [tile, block_y() * together + head, block_z()]
+        Place([tile, block_y() * together + head, block_z()])
     }
 }
 
@@ -96,7 +96,7 @@ impl Scales {
 ///
 /// Scores have slopes and biases added by `terms` and `bias`, \[batch, heads, queries, keys\] for tiles of queries and \[batch, heads, keys, queries\] for
 /// those of keys, where `W` does not add dQ up: registers of that have no room for it. [`adds_to_capped`](fn@adds_to_capped) says whether capped ones have.
-/// `turns` puts what is added to dQ in an order, or does not.
+/// [`caps`](fn@caps) says whether it takes such at all. `turns` puts what is added to dQ in an order, or does not.
 ///
 /// `W` says which of them. Scores of keys are computed transposed, Sᵀ = K Qᵀ: then each product's result is the left operand of the next one where it lies
 /// in registers. Q, dQ \[batch, heads, queries, D\], K and dK \[batch, KV heads, keys, D\], V, dV, dO likewise; `stats` and `sums` as
@@ -134,6 +134,7 @@ pub fn attention_gradient<
     W: Wanted<T, BM, BN, D>,
 {
     const { assert!(W::ADDS || !Weights::<T, BM, BN, Y>::MANY, "sums begin with what is added to scores") };
+    let scales = if caps::<W, Y, T, BM, BN, D>() { scales } else { Scales { cap: 0.0, ..scales } };
     let (once, stages) = (cta.stages::<1>(), cta.stages::<STAGES>());
     // Of scores' columns and of values': K and V of a tile of keys, Q and dO of one of queries; then the other way around.
     let own_s = once.alloc::<Shared<T, BM, D, _, _>>(&mut cta);
@@ -145,127 +146,138 @@ pub fn attention_gradient<
     let (mut room, slots) = (W::room(&mut cta), cta.tile_slots_if(W::ADDS));
     let (mut once_pipe, mut pipe) = (cta.pipeline(once), cta.pipeline(stages));
     let turns = || if W::ADDS { turns.get() } else { Turns::NONE };
-    let place = if turns().counters != 0 { turns().place(slots, order) } else { order.place(W::OF_KEYS) };
-    let [tile, own_head, z] = place.map(uniform);
-    let (z, part) = (z / (D / R) as u32, z % (D / R) as u32);
-    // Computed anew wherever it is needed: in no register over the loop.
-    let (of, side) = (|| ranges.get().sequence(z), || ranges.get().side::<BM>(W::OF_KEYS, z, tile));
-    if side().own_inside == 0 {
-        return;
-    }
-    let mut walk = side().walk::<BM, BN>(tile, own_head, ranges.get().shared_by, turns().counters != 0);
-    let mut base = once_pipe.loads(0..1, |s, _| {
-        let ([own, own_v], of) = (if W::OF_KEYS { [k, v] } else { [q, d_o] }, of());
-        let (place, first) = ([of.matrix, own_head, tile, 0], side().own_first);
-        copy(own.get().tile(place).of_rows(first, u32::MAX), own_s.at(s));
-        copy(own_v.get().tile(place).of_rows(first, u32::MAX), own_vs.at(s));
-        if !W::OF_KEYS {
-            let line = of.first_line + tile * BM as u32 / LINE;
-            copy(stats.get().tile([of.matrix, own_head, 0, 0]).of_rows(line, u32::MAX), own_stats.at(s));
+    let mut tiles = W::tiles(slots, turns(), order);
+    let mut next = tiles.next();
+    while let Some(Place(place)) = next {
+        let [tile, own_head, z] = place.map(uniform);
+        let (z, part) = (z / (D / R) as u32, z % (D / R) as u32);
+        // Computed anew wherever it is needed: in no register over the loop.
+        let (of, side) = (|| ranges.get().sequence(z), || ranges.get().side::<BM>(W::OF_KEYS, z, tile));
+        if side().own_inside == 0 {
+            next = tiles.next();
+            continue;
         }
-    });
-    let (mut ahead, loaded, first) = (walk, of(), side().other_first);
-    let mut loads = pipe.loads(
-        0..walk.left,
-        #[inline(always)]
-        |s, _| {
-            let [other, other_v] = if W::OF_KEYS { [q, d_o] } else { [k, v] };
-            let place = [loaded.matrix, ahead.head, ahead.j, 0];
-            copy(other.get().tile(place).of_rows(first, u32::MAX), other_s.at(s));
-            copy(other_v.get().tile(place).of_rows(first, u32::MAX), other_vs.at(s));
-            if W::OF_KEYS {
-                let (place, line) =
-                    ([place[0], place[1], 0, 0], loaded.first_line + ahead.j * BN as u32 / LINE);
-                copy(stats.get().tile(place).of_rows(line, u32::MAX), other_stats.at(s));
+        let walk = || side().walk::<BM, BN>(tile, own_head, ranges.get().shared_by, turns().ordered != 0);
+        let mut base = once_pipe.loads(0..1, |s, _| {
+            let ([own, own_v], of) = (if W::OF_KEYS { [k, v] } else { [q, d_o] }, of());
+            let (place, first) = ([of.matrix, own_head, tile, 0], side().own_first);
+            copy(own.get().tile(place).of_rows(first, u32::MAX), own_s.at(s));
+            copy(own_v.get().tile(place).of_rows(first, u32::MAX), own_vs.at(s));
+            if !W::OF_KEYS {
+                let line = of.first_line + tile * BM as u32 / LINE;
+                copy(stats.get().tile([of.matrix, own_head, 0, 0]).of_rows(line, u32::MAX), own_stats.at(s));
             }
-            ahead.advance();
-        },
-    );
-    if !cta.computes() {
-        let steps = walk.left;
-        W::add(room, &cta, steps, || {
-            let (of, head, j) = (of(), walk.head, walk.j);
-            walk.advance();
-            let turns = turns();
-            // Of the tiles that meet a block none is left out, from the first one on.
-            let turn = if turns.counters != 0 {
-                let number = tile - side().first_to_meet::<BM, BN>(j);
-                Some(turns.turn::<BN>(&of, head, j, number))
-            } else {
-                None
-            };
-            (sums_of::<BN>(&sums.get(), &of, head, j), turn)
         });
-        return;
-    }
-    let own = base.acquire();
-    // Of the next sequence: what is not a number there would not be 0 times 0.
-    base.clear_from(&own, &own_s, side().own_inside);
-    base.clear_from(&own, &own_vs, side().own_inside);
-    let mut scores = Fragment::<f32, BM, R, Y>::zero();
-    let mut values = Fragment::<f32, BM, R, Y>::zero();
-    let adds = !W::ADDS && scales.cap == 0.0 && (terms.get().sloped() || bias.get().rows() > 0);
-    while walk.left > 0 {
-        let turn = loads.acquire();
-        let (masked, j) = (walk.masked(), walk.j);
-        if masked {
-            let inside = side().other_rows - j * BN as u32;
-            loads.clear_from(&turn, &other_s, inside);
-            loads.clear_from(&turn, &other_vs, inside);
+        let (mut ahead, loaded, first) = (walk(), of(), side().other_first);
+        let mut loads = pipe.loads(
+            0..ahead.left,
+            #[inline(always)]
+            |s, _| {
+                let [other, other_v] = if W::OF_KEYS { [q, d_o] } else { [k, v] };
+                let place = [loaded.matrix, ahead.head, ahead.j, 0];
+                copy(other.get().tile(place).of_rows(first, u32::MAX), other_s.at(s));
+                copy(other_v.get().tile(place).of_rows(first, u32::MAX), other_vs.at(s));
+                if W::OF_KEYS {
+                    let (place, line) =
+                        ([place[0], place[1], 0, 0], loaded.first_line + ahead.j * BN as u32 / LINE);
+                    copy(stats.get().tile(place).of_rows(line, u32::MAX), other_stats.at(s));
+                }
+                ahead.advance();
+            },
+        );
+        if !cta.computes() {
+            let mut walk = walk();
+            W::add(&mut room, &cta, walk.left, || {
+                let (of, head, j) = (of(), walk.head, walk.j);
+                walk.advance();
+                let turns = turns();
+                // Of the tiles that meet a block none is left out, from the first one on.
+                let turn = if turns.ordered != 0 {
+                    let number = tile - side().first_to_meet::<BM, BN>(j);
+                    Some(turns.turn::<BN>(&of, head, j, number))
+                } else {
+                    None
+                };
+                (sums_of::<BN>(&sums.get(), &of, head, j), turn)
+            });
+            next = tiles.next();
+            continue;
         }
-        let (once, full) = (own.full(), turn.full());
-        let stats = || Stats::of(if W::OF_KEYS { other_stats.at(full) } else { own_stats.at(once) });
-        let mask = |s| if masked { side().mask(s, tile, j) } else { s };
-        let head = if W::OF_KEYS { walk.head } else { own_head };
-        let added = |s| terms_added(s, (ranges, terms, bias), &side(), [z, head, tile, j]);
-        let logs = || stats().values::<T, W, BM, BN, D, Y>(Stat::LogSum);
-        let means = || stats().values::<T, W, BM, BN, D, Y>(Stat::Mean);
-        let s = begin::<T, BM, BN, Y>(logs, scales.first(), adds, added);
-        let d_p = if W::SCORES { begin::<T, BM, BN, Y>(means, -1.0, false, |d_p| d_p) } else { None };
-        let added = if adds_to_capped::<W, Y, T, BM, BN, D, R>() { Some(added) } else { None };
-        let s = product(own_s.at(once), other_s.at(full), s).commit();
-        if !W::SCORES {
-            let s = s.wait();
-            let weights = Weights::<T, BM, BN, Y>::of(s, logs, scales, added, mask);
-            values =
-                gemm(Y::default(), weights.p, other_vs.at(full).part::<R>(part).aligned(), values).wait();
-        } else {
-            let d_p = product(own_vs.at(once), other_vs.at(full), d_p);
-            let (s, d_p) = s.behind(d_p, || ());
-            let weights = Weights::<T, BM, BN, Y>::of(s, logs, scales, added, mask);
-            let gradient = |d_s: Fragment<T, BM, BN, Y>| {
-                gemm(Y::default(), d_s.operand(), other_s.at(full).part::<R>(part).aligned(), scores)
-            };
-            if W::VALUES {
-                let weighted =
-                    gemm(Y::default(), weights.p, other_vs.at(full).part::<R>(part).aligned(), values);
-                let (d_p, weighted) = d_p.behind(weighted, || ());
-                let d_s = weights.slopes(d_p, means);
-                let then = || gradient(d_s);
-                (values, scores) =
-                    W::follow::<P, _, _, _>(&mut room, d_s, own_s.at(once), walk.left, weighted, then);
-            } else {
-                let d_s = weights.slopes(d_p.wait(), means);
-                scores = gradient(d_s).wait();
+        let mut walk = walk();
+        let own = base.acquire();
+        // Of the next sequence: what is not a number there would not be 0 times 0.
+        base.clear_from(&own, &own_s, side().own_inside);
+        base.clear_from(&own, &own_vs, side().own_inside);
+        let mut scores = Fragment::<f32, BM, R, Y>::zero();
+        let mut values = Fragment::<f32, BM, R, Y>::zero();
+        let adds = !W::ADDS && scales.cap == 0.0 && (terms.get().sloped() || bias.get().rows() > 0);
+        while walk.left > 0 {
+            let turn = loads.acquire();
+            let (masked, j) = (walk.masked(), walk.j);
+            if masked {
+                let inside = side().other_rows - j * BN as u32;
+                loads.clear_from(&turn, &other_s, inside);
+                loads.clear_from(&turn, &other_vs, inside);
             }
+            let (once, full) = (own.full(), turn.full());
+            let stats = || Stats::of(if W::OF_KEYS { other_stats.at(full) } else { own_stats.at(once) });
+            let mask = |s| if masked { side().mask(s, tile, j) } else { s };
+            let head = if W::OF_KEYS { walk.head } else { own_head };
+            let added = |s| terms_added(s, (ranges, terms, bias), &side(), [z, head, tile, j]);
+            let logs = || stats().values::<T, W, BM, BN, D, Y>(Stat::LogSum);
+            let means = || stats().values::<T, W, BM, BN, D, Y>(Stat::Mean);
+            let s = begin::<T, BM, BN, Y>(logs, scales.first(), adds, added);
+            let d_p = if W::SCORES { begin::<T, BM, BN, Y>(means, -1.0, false, |d_p| d_p) } else { None };
+            let added = if adds_to_capped::<W, Y, T, BM, BN, D, R>() { Some(added) } else { None };
+            let s = product(own_s.at(once), other_s.at(full), s).commit();
+            if !W::SCORES {
+                let s = s.wait();
+                let weights = Weights::<T, BM, BN, Y>::of(s, logs, scales, added, mask);
+                let of_values = other_vs.at(full).part::<R>(part).aligned();
+                values = gemm(Y::default(), weights.p, of_values, values).wait();
+            } else {
+                let d_p = product(own_vs.at(once), other_vs.at(full), d_p);
+                let (s, d_p) = s.behind(d_p, || ());
+                let weights = Weights::<T, BM, BN, Y>::of(s, logs, scales, added, mask);
+                let gradient = |d_s: Fragment<T, BM, BN, Y>| {
+                    gemm(Y::default(), d_s.operand(), other_s.at(full).part::<R>(part).aligned(), scores)
+                };
+                if W::VALUES {
+                    let of_values = other_vs.at(full).part::<R>(part).aligned();
+                    let weighted = gemm(Y::default(), weights.p, of_values, values);
+                    let (d_p, weighted) = d_p.behind(weighted, || ());
+                    let d_s = weights.slopes(d_p, means);
+                    let then = || gradient(d_s);
+                    (values, scores) =
+                        W::follow::<P, _, _, _>(&mut room, d_s, own_s.at(once), weighted, then);
+                } else {
+                    let d_s = weights.slopes(d_p.wait(), means);
+                    scores = gradient(d_s).wait();
+                }
+            }
+            if W::ADDS {
+                // All threads have met behind their last read.
+                loads.release(turn);
+            } else {
+                loads.release_read(turn);
+            }
+            walk.advance();
         }
         if W::ADDS {
-            // All threads have met behind their last read.
-            loads.release(turn);
-        } else {
-            loads.release_read(turn);
+            // The next tile's rows come while this one's gradients are stored.
+            base.release(own);
         }
-        walk.advance();
-    }
-    let (place, side) = ([of().matrix, own_head, tile, part], side());
-    if W::SCORES {
-        let factor = scales.factor;
-        let to = by_scores.get().tile(place).of_rows(side.own_first, side.own_rows);
-        copy(scores.map(|x| x * factor).cast::<T>(), to);
-    }
-    if W::VALUES {
-        let to = by_values.get().tile(place).of_rows(side.own_first, side.own_rows);
-        copy(values.cast::<T>(), to);
+        let (place, side) = ([of().matrix, own_head, tile, part], side());
+        if W::SCORES {
+            let factor = scales.factor;
+            let to = by_scores.get().tile(place).of_rows(side.own_first, side.own_rows);
+            copy(scores.map(|x| x * factor).cast::<T>(), to);
+        }
+        if W::VALUES {
+            let to = by_values.get().tile(place).of_rows(side.own_first, side.own_rows);
+            copy(values.cast::<T>(), to);
+        }
+        next = tiles.next();
     }
 }
 

@@ -3,6 +3,7 @@
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{Accumulates, Element, FragmentLayout, Gemm, GemmRegisters, Swizzle};
 
+use super::side::Weights;
 use super::wanted::Wanted;
 
 /// A policy of the products of a tile of `BM` rows with blocks of `BN`, of `D` columns, whose results are left operands of the next ones in
@@ -34,6 +35,15 @@ pub trait AddedProducts<T: Element, const BM: usize, const BN: usize, const D: u
 impl<Z, T: Element, const BM: usize, const BN: usize, const D: usize> AddedProducts<T, BM, BN, D> for Z where
     Z: Gemm<T, BN, D, BM, A = Swizzle<128>, B = Swizzle<128>, D = Self> + Accumulates<BN, D> + 'static
 {
+}
+
+/// Whether scores may be capped: not where a thread adds dQ up too, and has so many of a block's elements that registers have no room for their slopes.
+pub const fn caps<W, Y, T: Element, const BM: usize, const BN: usize, const D: usize>() -> bool
+where
+    W: Wanted<T, BM, BN, D>,
+    Y: FragmentLayout<BM, BN>,
+{
+    !(W::ADDS && Weights::<T, BM, BN, Y>::MANY)
 }
 
 /// Whether a thread has room for what capped scores have added to them, beside their slopes: it has at most 64 of the gradients' elements.

@@ -2,7 +2,9 @@
 
 use tilewright_device::arch::warp::uniform;
 use tilewright_device::layout::Registers;
-use tilewright_device::tile::{Element, Fragment, FragmentLayout, GlobalMut, Operand, RowMajor, Rows, math};
+use tilewright_device::tile::{
+    Element, Fragment, FragmentLayout, GlobalMut, Operand, RowMajor, Rows, for_each_row, math,
+};
 
 use super::Scales;
 use super::ranges::{Range, Ranges};
@@ -134,12 +136,15 @@ impl Side {
         tile: u32,
         j: u32,
     ) -> Fragment<f32, BM, BN, L> {
-        let s = self.seen.mask(s, tile, j);
+        // Rows that are numbered anew, so that nothing of it is held in registers over loops.
+        let mut rows = Rows::<i32, BM, BN, L>::splat(0);
+        for_each_row::<L, BM, BN>(|r, row, _| rows.regs.set(r, row as i32));
+        let s = self.seen.mask_queries(s, j, &rows.map(|row| (tile * BM as u32) as i32 + row));
         if !self.of_keys || self.own_inside >= BM as u32 {
             return s;
         }
-        let inside = self.own_inside;
-        s.map_indexed(|row, _, s| if row < inside { s } else { f32::NEG_INFINITY })
+        let inside = self.own_inside as i32;
+        s.zip_rows(&rows, |s, row| if row < inside { s } else { f32::NEG_INFINITY })
     }
 }
 

@@ -1,9 +1,9 @@
-//! The order in which tiles of keys add to the gradients of queries.
+//! Which tiles of keys a CTA takes, and the order in which they add to the gradients of queries.
 
 use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::global;
 use tilewright_device::arch::special::{block_x, block_y, block_z, thread_x, trap};
-use tilewright_device::tile::{HandsOut, SumTurn, TileList, TileNumbers, TileSlots};
+use tilewright_device::tile::{HandsOut, SumTurn, TileList, TileNumbers, TileQueue, TileSlots};
 
 use super::HeadOrder;
 use super::ranges::Range;
@@ -14,12 +14,14 @@ const QUERIES: u32 = 64;
 /// Counters in front of those of queries: the first one counts CTAs.
 const FRONT: u32 = 4;
 
-/// The order of additions: that of tiles' numbers, so that sums are the same bits each time. Or any order.
+/// The order of additions: that of tiles' numbers, so that sums are the same bits each time, or any. And how CTAs take tiles.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Turns {
-    /// Address of the [counters](Self::len), aligned to 16 bytes, as [`query_stats`](fn@super::query_stats) leaves them; 0 where any order will do.
+    /// Address of the [counters](Self::len), aligned to 16 bytes, as [`query_stats`](fn@super::query_stats) leaves them; 0 where it does not come before, without queries.
     pub counters: u64,
+    /// 1 where additions have an order.
+    pub ordered: u32,
     /// Heads of queries of a matrix.
     pub heads: u32,
     /// Lines of a head's statistics.
@@ -29,10 +31,12 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Any order.
-    pub const NONE: Self = Turns { counters: 0, heads: 0, lines: 0, of_keys: [0; 2] };
+    /// Of tiles that add nothing.
+    pub const NONE: Self = Turns { counters: 0, ordered: 0, heads: 0, lines: 0, of_keys: [0; 2] };
+    /// Counters of 4 bytes where additions have no order.
+    pub const UNORDERED: usize = FRONT as usize;
 
-    /// Counters of 4 bytes for so many matrices of `heads` heads of `lines` lines of statistics.
+    /// The same where they have: for so many matrices of `heads` heads of `lines` lines of statistics.
     pub const fn len(matrices: usize, heads: usize, lines: usize) -> usize {
         let of_queries = (lines * LINE as usize).div_ceil(QUERIES as usize);
         FRONT as usize + matrices.saturating_mul(heads).saturating_mul(of_queries)
@@ -60,13 +64,18 @@ impl Turns {
         unsafe { SumTurn::new(self.of_queries(of, head, j * BN as u32), number) }
     }
 
-    /// The tile, the head and the sequence of this CTA, which takes the next one in `order` of all CTAs that begin.
+    /// The tiles of this CTA, which takes the next one in `order` whenever it is done with one: ordered, all of them of CTAs that begin.
     #[inline(always)]
-    pub(crate) fn place<P: HandsOut>(&self, slots: TileSlots<P>, order: HeadOrder) -> [u32; 3] {
+    pub(crate) fn tiles<P: HandsOut>(&self, slots: TileSlots<P>, order: HeadOrder) -> TileQueue<P, Places> {
         // SAFETY: `query_stats` has set it to 0, and this grid alone uses it.
-        let numbers = unsafe { TileNumbers::in_order(self.counter(0)) };
-        let places = Places { order, of_keys: self.of_keys };
-        slots.queue(numbers, places).next().map_or([0; 3], |Place(place)| place)
+        let numbers = unsafe {
+            match (self.counters, self.ordered) {
+                (0, _) => TileNumbers::in_turn(),
+                (_, 0) => TileNumbers::counted(self.counter(0)),
+                _ => TileNumbers::in_order(self.counter(0)),
+            }
+        };
+        slots.queue(numbers, Places { order, of_keys: self.of_keys })
     }
 
     /// Sets the counters in front to 0, in one CTA of a grid.
@@ -81,7 +90,7 @@ impl Turns {
     /// Sets the counter of a head's queries from `query` on to 0, where they have one.
     #[inline(always)]
     pub(crate) fn clear(&self, of: &Range, head: u32, query: u32) {
-        if self.counters != 0 && query.is_multiple_of(QUERIES) && thread_x() == 0 {
+        if self.ordered != 0 && query.is_multiple_of(QUERIES) && thread_x() == 0 {
             // SAFETY: as above.
             unsafe { global::st_global_u32(self.of_queries(of, head, query), 0) };
         }
@@ -91,13 +100,14 @@ impl Turns {
 impl PassedAsIs for Turns {}
 
 /// The tiles of all heads of all sequences, in groups of [`together`](HeadOrder::together) heads: of each head of a group its first tile, then of each the next one.
-struct Places {
+pub struct Places {
     order: HeadOrder,
     of_keys: [u32; 2],
 }
 
-/// A tile, its head and its sequence.
-struct Place([u32; 3]);
+/// A tile, its head and, with its part, its sequence.
+#[derive(Clone, Copy)]
+pub struct Place(pub [u32; 3]);
 
 impl From<[u32; 4]> for Place {
     fn from([tile, head, sequence, _]: [u32; 4]) -> Self {
@@ -118,6 +128,10 @@ impl TileList for Places {
     fn tile(&mut self, number: u32) -> Option<Place> {
         let Places { order: HeadOrder { together, tiles }, of_keys: [heads, sequences] } = *self;
         let group = together * tiles;
+        // The host sees to it that there are no more than 2^32, of which numbers behind the last are as many as CTAs.
+        if number >= tiles * heads * sequences {
+            return None;
+        }
         // A division by what may be 0 would call a panic.
         if group == 0 || heads == 0 {
             trap();

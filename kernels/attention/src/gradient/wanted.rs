@@ -1,12 +1,16 @@
 //! Which gradients a kernel computes.
 
+use core::iter::{Once, once};
 use core::marker::PhantomData;
 
-use super::products::AddedProducts;
 use tilewright_device::tile::{
     BlockSums, Cta, Element, Fragment, FragmentLayout, Fresh, HandsOut, InFlight, Pending, ScratchPair,
-    Shared, Src, SumTurn, Swizzle, gemm,
+    Shared, Src, SumTurn, Swizzle, TileQueue, TileSlots, gemm,
 };
+
+use super::HeadOrder;
+use super::products::AddedProducts;
+use super::turns::{Place, Places, Turns};
 
 /// The gradients that a kernel computes of the tiles that its CTAs have.
 pub trait Wanted<T: Element, const BM: usize, const BN: usize, const D: usize>:
@@ -25,23 +29,28 @@ pub trait Wanted<T: Element, const BM: usize, const BN: usize, const D: usize>:
     /// Shared memory that it takes.
     type Room<P: HandsOut>;
 
+    /// A CTA's tiles, each with its head and its sequence.
+    type Tiles<P: HandsOut>: Iterator<Item = Place>;
+
     /// Its shared memory.
     fn room<P: HandsOut>(cta: &mut Cta<P>) -> Self::Room<P>;
 
+    /// The tiles: as many as the CTA is in time for, or that of its place in the grid.
+    fn tiles<P: HandsOut>(slots: TileSlots<P>, turns: Turns, order: HeadOrder) -> Self::Tiles<P>;
+
     /// Adds what so many steps put there to dQ, where and when `to` says. Threads that do not compute call it.
     fn add<P: HandsOut>(
-        room: Self::Room<P>,
+        room: &mut Self::Room<P>,
         cta: &Cta<P>,
         steps: u32,
         to: impl FnMut() -> (*mut f32, Option<SumTurn>),
     );
 
-    /// Waits for the gemms of dV and then for those of dK, which `scores` issues. Between them it computes what dSᵀ adds to dQ, of `left` steps the first.
+    /// Waits for the gemms of dV and then for those of dK, which `scores` issues. Between them it computes what dSᵀ adds to dQ.
     fn follow<P: HandsOut, L: FragmentLayout<BM, BN>, I: Pending, J: Pending>(
         room: &mut Self::Room<P>,
         d_s: Fragment<T, BM, BN, L>,
         keys: Src<'_, Shared<T, BM, D, Swizzle<128>>>,
-        left: u32,
         values: InFlight<I>,
         scores: impl FnOnce() -> J,
     ) -> (I::Done, J::Done);
@@ -60,19 +69,24 @@ macro_rules! apart {
             const VALUES: bool = $values;
             const ADDS: bool = false;
             type Room<P: HandsOut> = ();
+            type Tiles<P: HandsOut> = Once<Place>;
 
             #[inline(always)]
             fn room<P: HandsOut>(_: &mut Cta<P>) {}
 
             #[inline(always)]
-            fn add<P: HandsOut>(_: (), _: &Cta<P>, _: u32, _: impl FnMut() -> (*mut f32, Option<SumTurn>)) {}
+            fn tiles<P: HandsOut>(_: TileSlots<P>, _: Turns, order: HeadOrder) -> Once<Place> {
+                once(order.place($keys))
+            }
+
+            #[inline(always)]
+            fn add<P: HandsOut>(_: &mut (), _: &Cta<P>, _: u32, _: impl FnMut() -> (*mut f32, Option<SumTurn>)) {}
 
             #[inline(always)]
             fn follow<P: HandsOut, L: FragmentLayout<BM, BN>, I: Pending, J: Pending>(
                 _: &mut (),
                 _: Fragment<T, BM, BN, L>,
                 _: Src<'_, Shared<T, BM, D, Swizzle<128>>>,
-                _: u32,
                 values: InFlight<I>,
                 scores: impl FnOnce() -> J,
             ) -> (I::Done, J::Done) {
@@ -107,6 +121,7 @@ where
     const VALUES: bool = true;
     const ADDS: bool = true;
     type Room<P: HandsOut> = (ScratchPair<P, Shared<T, BM, BN, Swizzle<128>>>, BlockSums<P, BN, D, Z>);
+    type Tiles<P: HandsOut> = TileQueue<P, Places>;
 
     #[inline(always)]
     fn room<P: HandsOut>(cta: &mut Cta<P>) -> Self::Room<P> {
@@ -114,8 +129,13 @@ where
     }
 
     #[inline(always)]
+    fn tiles<P: HandsOut>(slots: TileSlots<P>, turns: Turns, order: HeadOrder) -> TileQueue<P, Places> {
+        turns.tiles(slots, order)
+    }
+
+    #[inline(always)]
     fn add<P: HandsOut>(
-        (_, mut sums): Self::Room<P>,
+        (_, sums): &mut Self::Room<P>,
         cta: &Cta<P>,
         steps: u32,
         to: impl FnMut() -> (*mut f32, Option<SumTurn>),
@@ -129,7 +149,6 @@ where
         (pair, sums): &mut Self::Room<P>,
         d_s: Fragment<T, BM, BN, L>,
         keys: Src<'_, Shared<T, BM, D, Swizzle<128>>>,
-        left: u32,
         values: InFlight<I>,
         scores: impl FnOnce() -> J,
     ) -> (I::Done, J::Done) {
@@ -138,8 +157,8 @@ where
         let (values, queries) =
             values.behind(gemm(Z::default(), d_s.aligned().t(), keys.aligned(), Fresh::new()), || ());
         let (queries, scores) = queries.behind(scores(), || ());
-        // SAFETY: steps count down from all that `add` is told.
-        unsafe { sums.put(queries, left) };
+        // SAFETY: all steps' are added, and as many were put there before as into the pair, which has one more.
+        unsafe { sums.put(queries, u32::from(!pair.is_second())) };
         (values, scores.wait())
     }
 }

@@ -139,7 +139,7 @@ pub fn added_in_fours(
     }
     let x = Fragment::<f32, ROWS_OF_FOURS, COLS, FullRow<2>>::load(x.tile([block_x(), block_y()]));
     // SAFETY: the only one.
-    unsafe { room.put(x, 1) };
+    unsafe { room.put(x, 0) };
 }
 
 /// Rows of a tile that is added in the order of its registers.

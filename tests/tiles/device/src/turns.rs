@@ -3,7 +3,7 @@
 use tilewright_device::kernel;
 use tilewright_device::tile::{
     Cta, Fragment, FullRow, Global, GlobalMut, RowMajor, SumTurn, TileList, TileNumbers,
-    TwoConsumersThreeProducers, WarpSpecialized,
+    TwoConsumersTwoProducersAdder, WarpSpecialized,
 };
 
 /// Rows and columns of a tile.
@@ -38,13 +38,13 @@ impl TileList for Numbered {
     }
 }
 
-/// Adds the tiles of x that lie below each other to each of the lines of sums, in the order of the tiles: a CTA takes the next one.
+/// Adds the tiles of x that lie below each other to each of the lines of sums, in the order of the tiles: a CTA takes the next one whenever it is done with one.
 ///
 /// # Safety
 /// `counters` is the address of a number, and of one more for each line, that are 0 and that nothing else uses while the kernel runs.
-#[kernel(program = WarpSpecialized<TwoConsumersThreeProducers>, expects(sums.cols() == (ROWS * COLS) as u32))]
+#[kernel(program = WarpSpecialized<TwoConsumersTwoProducersAdder>, expects(sums.cols() == (ROWS * COLS) as u32))]
 pub unsafe fn added_in_turn(
-    mut cta: Cta<WarpSpecialized<TwoConsumersThreeProducers>>,
+    mut cta: Cta<WarpSpecialized<TwoConsumersTwoProducersAdder>>,
     x: Global<f32, 2, RowMajor, 0>,
     sums: GlobalMut<f32, 2, RowMajor, 0>,
     counters: u64,
@@ -53,26 +53,26 @@ pub unsafe fn added_in_turn(
     let counter = |i: u32| (counters + 4 * i as u64) as *mut u32;
     // SAFETY: the caller's.
     let numbers = unsafe { TileNumbers::in_order(counter(0)) };
-    let list = Numbered(x.rows().div_ceil(ROWS as u32));
-    let Some(Number(tile)) = slots.queue(numbers, list).next() else { return };
-    let lines = sums.rows();
-    if !cta.computes() {
-        let mut line = 0;
-        // SAFETY: lines of as many elements, which CTAs add to alone; one with a lower number has begun.
-        unsafe {
-            room.add(&cta, lines, || {
-                let at = sums.reader().pointer().cast_mut().wrapping_add(line as usize * ROWS * COLS);
-                line += 1;
-                (at, Some(SumTurn::new(counter(line), tile)))
-            });
+    let (lines, mut put) = (sums.rows(), 0);
+    for Number(tile) in slots.queue(numbers, Numbered(x.rows().div_ceil(ROWS as u32))) {
+        if !cta.computes() {
+            let mut line = 0;
+            // SAFETY: lines of as many elements, which CTAs add to alone; one with a lower number has begun.
+            unsafe {
+                room.add(&cta, lines, || {
+                    let at = sums.reader().pointer().cast_mut().wrapping_add(line as usize * ROWS * COLS);
+                    line += 1;
+                    (at, Some(SumTurn::new(counter(line), tile)))
+                });
+            }
+            continue;
         }
-        return;
-    }
-    let x = Fragment::<f32, ROWS, COLS, FullRow<2>>::load(x.tile([tile, 0]));
-    let mut left = lines;
-    while left > 0 {
-        // SAFETY: it counts down from what is added.
-        unsafe { room.put(x, left) };
-        left -= 1;
+        let x = Fragment::<f32, ROWS, COLS, FullRow<2>>::load(x.tile([tile, 0]));
+        let mut line = 0;
+        while line < lines {
+            // SAFETY: all of the CTA's are numbered from the first one on.
+            unsafe { room.put(x, put) };
+            (line, put) = (line + 1, put + 1);
+        }
     }
 }

@@ -11,13 +11,16 @@ use crate::launch;
 /// The same bits as sums one after the other, of numbers whose sum depends on the order; of odd and even numbers of blocks, and more tiles than an H200 takes at a time.
 pub fn added_one_by_one(device: &Device) -> Outcome {
     let values = [1e8f32, 1.0, -1e8, 3.25, 7.0, 1e-3];
-    for (tiles, lines) in [(7, 3), (5, 2), (if device.is_emulator() { 2 } else { 300 }, 1)] {
+    // As many CTAs as tiles, and fewer, which take several.
+    for (tiles, lines, ctas) in
+        [(7, 3, 7), (7, 3, 2), (5, 2, 2), (if device.is_emulator() { 5 } else { 300 }, 1, 132)]
+    {
         let number = |i: usize| values[i / (ROWS * COLS) % values.len()] * (1 + i % 5) as f32;
         let x: Vec<f32> = (0..tiles * ROWS * COLS).map(number).collect();
         let x = Tensor::from_slice(device, &x, &[tiles * ROWS, COLS])?;
         let mut sums = Tensor::filled(device, 5.0f32, &[lines, ROWS * COLS])?;
         let counters = Tensor::<u32>::zeros(device, &[1 + lines])?;
-        let (kernel, grid) = (device.kernel::<added_in_turn>(&KERNELS)?, Launch::grid([tiles as u32, 1, 1]));
+        let (kernel, grid) = (device.kernel::<added_in_turn>(&KERNELS)?, Launch::grid([ctas, 1, 1]));
         let arguments = (&x.view(), &mut sums.view_mut(), counters.address());
         // SAFETY: the counters are 0, this launch's alone, and live until its results are read.
         unsafe { kernel.launch_with(&device.default_stream(), &grid, arguments)? };
@@ -26,7 +29,11 @@ pub fn added_one_by_one(device: &Device) -> Outcome {
         for (i, &found) in y.to_vec_on(&device.default_stream())?.iter().enumerate() {
             let (r, c) = (i / (lines * COLS), i % COLS);
             let right = (0..tiles).fold(5.0f32, |sum, tile| sum + number((tile * ROWS + r) * COLS + c));
-            assert_eq!(found.to_bits(), right.to_bits(), "({r}, {c}) of {tiles} tiles, {lines} lines");
+            assert_eq!(
+                found.to_bits(),
+                right.to_bits(),
+                "({r}, {c}) of {tiles} tiles, {lines} lines, {ctas} CTAs"
+            );
         }
     }
     Ok(())
