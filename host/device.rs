@@ -8,7 +8,7 @@ use crate::backend::{Backend, StreamId, cuda};
 #[cfg(feature = "emulator")]
 use crate::emulated::chosen as emulated;
 use crate::kernel::FunctionCache;
-#[cfg(feature = "gemm")]
+#[cfg(any(feature = "gemm", feature = "scaled_gemm"))]
 use crate::scratch::Scratch;
 use crate::{AnyFunction, Arch, Error, Function, Instance, KernelSet, Listed, Result, Stream, graph};
 
@@ -34,11 +34,11 @@ pub struct Device {
 struct Shared {
     backend: Box<dyn Backend>,
     functions: FunctionCache,
-    #[cfg(feature = "gemm")]
+    #[cfg(any(feature = "gemm", feature = "scaled_gemm"))]
     scratch: Scratch,
 }
 
-#[cfg(feature = "gemm")]
+#[cfg(any(feature = "gemm", feature = "scaled_gemm"))]
 impl Drop for Shared {
     fn drop(&mut self) {
         self.scratch.clear(&*self.backend);
@@ -101,7 +101,7 @@ impl Device {
         let shared = Shared {
             backend,
             functions: FunctionCache::default(),
-            #[cfg(feature = "gemm")]
+            #[cfg(any(feature = "gemm", feature = "scaled_gemm"))]
             scratch: Scratch::default(),
         };
         Self { shared: Arc::new(shared), fallback: None }
@@ -114,7 +114,7 @@ impl Device {
         &self.shared.functions
     }
     /// Memory for what CTAs compute in parts.
-    #[cfg(feature = "gemm")]
+    #[cfg(any(feature = "gemm", feature = "scaled_gemm"))]
     pub(crate) fn scratch(&self) -> &Scratch {
         &self.shared.scratch
     }

@@ -96,7 +96,7 @@ pub mod parallel;
 #[cfg(feature = "emulator")]
 pub mod profile;
 pub mod quant;
-#[cfg(feature = "gemm")]
+#[cfg(any(feature = "gemm", feature = "scaled_gemm"))]
 mod scratch;
 mod stream;
 mod tensor;

@@ -9,7 +9,13 @@
 //! It gets candidates in the order of preference, plans that explain themselves, kernels that are forced by name, and messages
 //! that read as those of the others.
 
-#[cfg(any(feature = "attention", feature = "gemm", feature = "rows", feature = "ssd"))]
+#[cfg(any(
+    feature = "attention",
+    feature = "gemm",
+    feature = "rows",
+    feature = "scaled_gemm",
+    feature = "ssd"
+))]
 mod absent;
 mod candidate;
 mod choice;
@@ -26,7 +32,13 @@ mod workspace;
 
 pub use crate::tensor::{Named, check, of_shape};
 pub(super) use crate::tensor::{Operands, PLANNED_ROOM, Places, of_address};
-#[cfg(any(feature = "attention", feature = "gemm", feature = "rows", feature = "ssd"))]
+#[cfg(any(
+    feature = "attention",
+    feature = "gemm",
+    feature = "rows",
+    feature = "scaled_gemm",
+    feature = "ssd"
+))]
 pub(super) use absent::absent;
 pub use candidate::Candidate;
 pub use choice::Choice;

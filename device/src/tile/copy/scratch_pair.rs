@@ -36,12 +36,6 @@ pub struct ScratchPair<P, S> {
 impl<P: Collective, T: Element, const M: usize, const N: usize, S: SharedLayout>
     ScratchPair<P, Shared<T, M, N, S>>
 {
-    /// Whether an odd number of fragments was copied: the next one goes to the second tile.
-    #[inline(always)]
-    pub fn is_second(&self) -> bool {
-        self.second
-    }
-
     /// Copies a fragment that lies as an accumulator to the other tile than the last time, where all threads that compute meet: behind that it is
     /// full.
     ///

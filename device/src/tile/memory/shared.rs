@@ -145,6 +145,12 @@ impl<const N: usize> Full<'_, N> {
     pub unsafe fn new(stage: u32) -> Self {
         Full { stage, pipeline: None, turn: PhantomData }
     }
+
+    /// Whether the stage's number is odd: that of every other step through rings of an even number of stages.
+    #[inline(always)]
+    pub fn is_odd(&self) -> bool {
+        self.stage % 2 == 1
+    }
 }
 
 /// A tile of a stage that is being filled: the destination of a copy.

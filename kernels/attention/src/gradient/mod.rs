@@ -133,7 +133,10 @@ pub fn attention_gradient<
     Y: Products<T, BM, BN, D, R>,
     W: Wanted<T, BM, BN, D>,
 {
-    const { assert!(W::ADDS || !Weights::<T, BM, BN, Y>::MANY, "sums begin with what is added to scores") };
+    const {
+        assert!(W::ADDS || !Weights::<T, BM, BN, Y>::MANY, "sums begin with what is added to scores");
+        assert!(!W::ADDS || STAGES.is_multiple_of(2), "every other step has an odd stage");
+    };
     let scales = if caps::<W, Y, T, BM, BN, D>() { scales } else { Scales { cap: 0.0, ..scales } };
     let (once, stages) = (cta.stages::<1>(), cta.stages::<STAGES>());
     // Of scores' columns and of values': K and V of a tile of keys, Q and dO of one of queries; then the other way around.
@@ -248,8 +251,14 @@ pub fn attention_gradient<
                     let (d_p, weighted) = d_p.behind(weighted, || ());
                     let d_s = weights.slopes(d_p, means);
                     let then = || gradient(d_s);
-                    (values, scores) =
-                        W::follow::<P, _, _, _>(&mut room, d_s, own_s.at(once), weighted, then);
+                    (values, scores) = W::follow::<P, _, _, _>(
+                        &mut room,
+                        full.is_odd(),
+                        d_s,
+                        own_s.at(once),
+                        weighted,
+                        then,
+                    );
                 } else {
                     let d_s = weights.slopes(d_p.wait(), means);
                     scores = gradient(d_s).wait();

@@ -46,9 +46,11 @@ pub trait Wanted<T: Element, const BM: usize, const BN: usize, const D: usize>:
         to: impl FnMut() -> (*mut f32, Option<SumTurn>),
     );
 
-    /// Waits for the gemms of dV and then for those of dK, which `scores` issues. Between them it computes what dSᵀ adds to dQ.
+    /// Waits for the gemms of dV and then for those of dK, which `scores` issues. Between them it computes what dSᵀ adds to dQ. The first call of a CTA is not
+    /// `odd`, and every other one is.
     fn follow<P: HandsOut, L: FragmentLayout<BM, BN>, I: Pending, J: Pending>(
         room: &mut Self::Room<P>,
+        odd: bool,
         d_s: Fragment<T, BM, BN, L>,
         keys: Src<'_, Shared<T, BM, D, Swizzle<128>>>,
         values: InFlight<I>,
@@ -85,6 +87,7 @@ macro_rules! apart {
             #[inline(always)]
             fn follow<P: HandsOut, L: FragmentLayout<BM, BN>, I: Pending, J: Pending>(
                 _: &mut (),
+                _: bool,
                 _: Fragment<T, BM, BN, L>,
                 _: Src<'_, Shared<T, BM, D, Swizzle<128>>>,
                 values: InFlight<I>,
@@ -147,6 +150,7 @@ where
     #[inline(always)]
     fn follow<P: HandsOut, L: FragmentLayout<BM, BN>, I: Pending, J: Pending>(
         (pair, sums): &mut Self::Room<P>,
+        odd: bool,
         d_s: Fragment<T, BM, BN, L>,
         keys: Src<'_, Shared<T, BM, D, Swizzle<128>>>,
         values: InFlight<I>,
@@ -157,8 +161,8 @@ where
         let (values, queries) =
             values.behind(gemm(Z::default(), d_s.aligned().t(), keys.aligned(), Fresh::new()), || ());
         let (queries, scores) = queries.behind(scores(), || ());
-        // SAFETY: all steps' are added, and as many were put there before as into the pair, which has one more.
-        unsafe { sums.put(queries, u32::from(!pair.is_second())) };
+        // SAFETY: all steps' are added, and before an odd one an odd number was put there.
+        unsafe { sums.put(queries, odd.into()) };
         (values, scores.wait())
     }
 }
