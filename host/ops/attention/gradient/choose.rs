@@ -170,4 +170,14 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn capped_scores_of_narrow_heads_take_the_wider_kernel() {
+        for kernel in GRADIENT.iter() {
+            assert_eq!(kernel.caps, !(kernel.adds && kernel.columns[0] == 64), "{}", kernel.name);
+            let wider =
+                |k: &&Compiled| k.element == kernel.element && k.adds && k.caps && k.columns[0] == 128;
+            assert_eq!(GRADIENT.iter().filter(wider).count(), 1, "{}", kernel.element);
+        }
+    }
 }
