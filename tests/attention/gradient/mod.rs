@@ -60,6 +60,11 @@ pub fn together(device: &Device) -> Outcome {
             case.check(device)?;
         }
     }
+    // Three tiles for each CTA that a GPU holds, which takes them one after the other.
+    let heads = [device.sm_count() as usize / 2; 2];
+    for columns in [[64, 64], [128, 128]] {
+        Case::<f16>::of_heads(&[[300, 280]; 2], false, columns, heads).check(device)?;
+    }
     let window = |scores| Scores { window: Some([100, 30]), ..scores };
     let lengths = [[70, 70], [300, 290], [0, 5], [129, 257]];
     Case::<f16>::of_heads(&lengths, true, [128, 128], [4, 2]).scores(window).check(device)
