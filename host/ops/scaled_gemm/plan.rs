@@ -61,6 +61,18 @@ impl<U: Element> Default for ScaledGemmViews<'_, U> {
     }
 }
 
+impl<U: Element> ScaledGemmViews<'_, U> {
+    /// The tensors of a run, these beside A, B and C.
+    fn beside<'v, L: Element, R: Element>(
+        &'v self,
+        a: &'v TensorView<'_, L>,
+        b: &'v TensorView<'_, R>,
+        c: &'v TensorViewMut<'_, U>,
+    ) -> [Option<Named<'v>>; 6] {
+        named(a, b, c, [self.scale_a.as_ref(), self.scale_b.as_ref()], self.bias.as_ref())
+    }
+}
+
 /// The tensors of a product, in the order of a plan's.
 pub(super) fn named<'v, L: Element, R: Element, U: Element>(
     a: &'v TensorView<'_, L>,
@@ -140,8 +152,7 @@ impl ScaledGemmPlan {
         c: &mut TensorViewMut<'_, U>,
         views: &ScaledGemmViews<'_, U>,
     ) -> Result<()> {
-        let scales = [views.scale_a.as_ref(), views.scale_b.as_ref()];
-        self.queue(stream, named(a, b, c, scales, views.bias.as_ref()))
+        self.queue(stream, views.beside(a, b, c))
     }
 
     /// [`run`](Self::run) with memory for parts, captured or not: [`workspace_len`](Self::workspace_len) elements or more, contiguous and aligned to 16 bytes, of any
@@ -155,9 +166,8 @@ impl ScaledGemmPlan {
         views: &ScaledGemmViews<'_, U>,
         workspace: &mut TensorViewMut<'_, f32>,
     ) -> Result<()> {
-        let scales = [views.scale_a.as_ref(), views.scale_b.as_ref()];
-        let tensors = named(a, b, c, scales, views.bias.as_ref());
-        let places = self.operands.places(stream, tensors, Some(Named::room("workspace", workspace)))?;
+        let memory = Some(Named::room("workspace", workspace));
+        let places = self.operands.places(stream, views.beside(a, b, c), memory)?;
         self.launch(stream, &places, room(Some(workspace), self.workspace_len())?)
     }
 
