@@ -279,6 +279,10 @@ pub(super) trait Derived: Configuration {
             "joint producers fill stages for all warpgroups together"
         );
         assert!(
+            !Self::ADDER || producers.warps() >= 2 && !producers.joint(),
+            "an adder is the last of separate producers, of which another one takes tiles"
+        );
+        assert!(
             warpgroups == 1 || Self::REGISTERS.is_some(),
             "several consumer warpgroups take registers of the producers' warpgroup: say how many in `REGISTERS`"
         );

@@ -101,7 +101,7 @@ impl Scales {
 /// `W` says which of them. Scores of keys are computed transposed, Sᵀ = K Qᵀ: then each product's result is the left operand of the next one where it lies
 /// in registers. Q, dQ \[batch, heads, queries, D\], K and dK \[batch, KV heads, keys, D\], V, dV, dO likewise; `stats` and `sums` as
 /// [`query_stats`](fn@query_stats) leaves them. `by_scores` is dK or dQ. Columns that are not there are zeros. A CTA computes `R` columns: CTA (head of those that go together and, slower, tile; KV heads or heads in the groups of `order`;
-/// sequence and, faster, part of the columns), or the place of the grid that it takes in its turn.
+/// sequence and, faster, part of the columns). Where `W` adds dQ up, CTAs are as many as the device holds, and take tile after tile from a queue.
 #[kernel(program = P)]
 pub fn attention_gradient<
     P: HandsOut,

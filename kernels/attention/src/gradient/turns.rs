@@ -18,7 +18,7 @@ const FRONT: u32 = 4;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Turns {
-    /// Address of the [counters](Self::len), aligned to 16 bytes, as [`query_stats`](fn@super::query_stats) leaves them; 0 where it does not come before, without queries.
+    /// Address of the [counters](Self::len), aligned to 16 bytes, as [`query_stats`](fn@super::query_stats) leaves them; 0 without queries, of which there are no statistics.
     pub counters: u64,
     /// 1 where additions have an order.
     pub ordered: u32,
@@ -64,7 +64,8 @@ impl Turns {
         unsafe { SumTurn::new(self.of_queries(of, head, j * BN as u32), number) }
     }
 
-    /// The tiles of this CTA, which takes the next one in `order` whenever it is done with one: ordered, all of them of CTAs that begin.
+    /// The tiles of this CTA, which takes the next one in `order` whenever it is done with one. Where additions are ordered the first one too is the next of all: CTAs begin
+    /// in any order.
     #[inline(always)]
     pub(crate) fn tiles<P: HandsOut>(&self, slots: TileSlots<P>, order: HeadOrder) -> TileQueue<P, Places> {
         // SAFETY: `query_stats` has set it to 0, and this grid alone uses it.
