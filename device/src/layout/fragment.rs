@@ -21,6 +21,9 @@ pub trait FragmentLayout<const M: usize, const N: usize>: Copy + Default + 'stat
     /// Registers from a multiple of this on hold neighbours in a row, from a column that is a multiple too: what one
     /// access moves.
     const RUN: usize;
+    /// Whether rows lie in lanes and registers as an accumulator's do: of every 8 columns each of four lanes side by side holds two, and the same
+    /// two of the next 8 are 4 registers further.
+    const QUADS: bool = false;
 
     /// The (row, column) in register `i` of `thread`.
     fn coord(thread: u32, i: usize) -> (u32, u32);
@@ -143,6 +146,7 @@ macro_rules! accumulator_layout {
             const THREADS: u32 = (WM * WN * $unit * 2) as u32;
             const ROW_LANES: u32 = 4;
             const RUN: usize = 2;
+            const QUADS: bool = true;
 
             #[inline(always)]
             fn coord(thread: u32, i: usize) -> (u32, u32) {

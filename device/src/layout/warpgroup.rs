@@ -39,6 +39,7 @@ macro_rules! whole {
             const THREADS: u32 = 128 * $end;
             const ROW_LANES: u32 = <Whole as FragmentLayout<M, N>>::ROW_LANES;
             const RUN: usize = <Whole as FragmentLayout<M, N>>::RUN;
+            const QUADS: bool = <Whole as FragmentLayout<M, N>>::QUADS;
 
             #[inline(always)]
             fn coord(thread: u32, i: usize) -> (u32, u32) {

@@ -1,5 +1,6 @@
 //! Between fragments and memory: each thread moves the runs of neighbours that the fragment's layout gives it.
 
+use super::quads;
 use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::{global, shared, sync};
 use crate::layout::{Element, FragmentLayout, Major, Registers, SharedLayout};
@@ -197,6 +198,12 @@ pub(in crate::tile) fn store_runs<
     expect_computing(L::THREADS);
     if thread_x() >= L::THREADS {
         return;
+    }
+    if const { O::ROW_MAJOR && quads::serves::<T, L, M, N>() } {
+        let tile = to.0.window(M, N);
+        if to.0.of.align >= 16 && tile.cols.is_multiple_of(quads::COLUMNS) {
+            return quads::store(fragment, &tile, thread_x_volatile());
+        }
     }
     let step = const { per_access::<T>(L::RUN) };
     let (row, col) = L::coord(thread_x_volatile(), 0);

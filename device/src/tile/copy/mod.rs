@@ -14,6 +14,7 @@ pub mod matrices;
 pub mod paged;
 pub mod patches;
 pub mod picked;
+mod quads;
 pub mod row_part;
 pub mod row_parts;
 pub mod rows;
