@@ -7,6 +7,7 @@
 //! cargo bench --bench attention -- --packed            sequences of many lengths, one after the other
 //! cargo bench --bench attention -- --chunks            chunks of prompts over a cache in pages
 //! cargo bench --bench attention -- --bias [BxHxSxD]    with a bias of scores
+//! cargo bench --bench attention -- --merge [SHAPES]    sequences that begin alike, whose shared keys are attended to once
 //! cargo bench --bench attention -- --host              what a call costs the host, alone
 //! ```
 //!
@@ -21,6 +22,7 @@ mod chunks;
 mod common;
 mod host;
 mod measure;
+mod merge;
 mod packed;
 mod peer;
 #[path = "../common/pool.rs"]
@@ -66,6 +68,7 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
             cases.iter().try_for_each(|&case| table::kernels(device, &*tensors.problem(case)?))
         }
         Some((mode, [])) if mode == "--chunks" => chunks::table(device),
+        Some((mode, words)) if mode == "--merge" => merge::table(device, words),
         Some((mode, words)) if mode == "--bias" => bias::table(device, introduce(device).as_ref(), words),
         Some((mode, [])) if mode == "--packed" => packed::table(device, introduce(device).as_ref()),
         Some((mode, [])) if mode == "--host" => host::costs(device, introduce(device).as_ref()),

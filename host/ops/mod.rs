@@ -125,8 +125,9 @@ pub use argmax::{Argmax, ArgmaxCandidate, ArgmaxPlan, argmax};
 #[cfg(feature = "attention")]
 pub use attention::{
     Attention, AttentionBias, AttentionBiasMut, AttentionCandidate, AttentionGradient,
-    AttentionGradientCandidate, AttentionGradientPlan, AttentionGradientViews, AttentionPlan, AttentionViews,
-    attention,
+    AttentionGradientCandidate, AttentionGradientPlan, AttentionGradientViews, AttentionMerge,
+    AttentionMergeCandidate, AttentionMergePlan, AttentionPlan, AttentionState, AttentionViews, attention,
+    merge_attention,
 };
 #[cfg(feature = "pointwise")]
 pub use cast::{Cast, CastElement, cast};

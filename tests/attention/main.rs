@@ -16,6 +16,7 @@ mod gradient;
 mod kernels;
 mod lengths;
 mod masks;
+mod merge;
 mod operand;
 mod packed;
 mod plan;
@@ -68,6 +69,13 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "a queue for several launches", queue::several_launches)
         .device(Arch::Sm80, "pages that do not exist are zeros", decode::missing_pages)
         .device(Arch::Sm80, "a workspace given, owned and too small", decode::workspace)
+        .device(Arch::Sm80, "merged parts of the keys", merge::values)
+        .device(
+            Arch::Sm80,
+            "merged attentions over a shared prefix and what follows",
+            merge::of_a_shared_prefix,
+        )
+        .device(Arch::Sm80, "refused merges, and empty ones", merge::errors)
         .device(Arch::Sm80, "a plan of steps, numbers of all types", plan::steps)
         .device(Arch::Sm80, "offsets of all types", plan::offsets)
         .device(Arch::Sm80, "one operator on two devices", reuse::on_two_devices)

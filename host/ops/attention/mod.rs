@@ -4,6 +4,7 @@ mod bias;
 mod cache;
 mod choose;
 mod gradient;
+mod merge;
 mod order;
 mod packed;
 mod parts;
@@ -19,6 +20,9 @@ mod tests;
 pub use bias::{AttentionBias, AttentionBiasMut};
 pub use gradient::{
     AttentionGradient, AttentionGradientCandidate, AttentionGradientPlan, AttentionGradientViews,
+};
+pub use merge::{
+    AttentionMerge, AttentionMergeCandidate, AttentionMergePlan, AttentionState, merge_attention,
 };
 pub use plan::{AttentionPlan, AttentionViews};
 use plan::{Others, named, problem};

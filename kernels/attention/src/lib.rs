@@ -16,6 +16,7 @@ mod prepare;
 mod queue;
 mod score;
 mod sequences;
+mod states;
 mod terms;
 
 pub use cache::{Cache, KeyPart, KeyParts, SplitOrder};
@@ -23,13 +24,14 @@ pub use decode_list::{DECODE, DecodeKernel, MERGE, MergeKernel};
 pub use flash_decoding::{DecodeArgs, decode};
 pub use kept::{CodesOf, Kept};
 pub use keys::{Blocks, Keys};
-pub use list::{ATTENTION, AttentionKernel, LISTS, ListKernel};
+pub use list::{ATTENTION, AttentionKernel, LISTS, ListKernel, STATES, StatesKernel};
 pub use order::{QueryTile, QueryTiles, TileOrder};
 pub use parts::{MergeArgs, merge};
 pub use prepare::{ListOrder, ListSequencesArgs, list_sequences};
 pub use queue::{PackedTiles, SequenceList};
 pub use score::{Capped, Plain, Score};
 pub use sequences::{AnySequences, CachedKeys, Equal, InCache, Packed, Sequence, Sequences};
+pub use states::{MergeStatesArgs, merge_states};
 pub use terms::HeadTerms;
 
 use core::convert::identity;

@@ -2,8 +2,8 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    ChainedGemm, Collective, Configuration, Element, Elements, FullRow, HandsOut, Multistage, Overlapped,
-    Overlaps, Producers, Reads, RegisterBudget, Simt, ThreeConsumersThreeProducers,
+    ChainedGemm, Collective, Configuration, Element, Elements, FragmentLayout, FullRow, HandsOut, Multistage,
+    Overlapped, Overlaps, Producers, Reads, RegisterBudget, Simt, Striped, ThreeConsumersThreeProducers,
     TwoConsumersThreeProducers, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
@@ -13,6 +13,7 @@ use crate::keys::{Blocks, Keys};
 use crate::prepare::list_sequences;
 use crate::score::{Capped, Plain, Score};
 use crate::sequences::{Equal, InCache, Packed, Sequences};
+use crate::states::merge_states;
 
 /// What the host chooses an attention kernel by.
 #[derive(Clone, Copy, Debug)]
@@ -134,4 +135,31 @@ kernels! {
 
     sm_90: [list_sequences_sm_90]: list_sequences<Overlapped<8>>;
     sm_80: [list_sequences_sm_80]: list_sequences<Simt<8>>;
+}
+
+/// A kernel that merges states.
+#[derive(Clone, Copy, Debug)]
+pub struct StatesKernel {
+    /// The element type of O.
+    pub element: &'static str,
+    /// Rows of a CTA, and columns that it takes at a time.
+    pub tile: [u32; 2],
+}
+
+impl<P: Overlaps, T: Element, const M: usize, const N: usize> Described for merge_states<P, T, M, N>
+where
+    Striped<4>: FragmentLayout<M, N>,
+{
+    type Description = StatesKernel;
+    const DESCRIPTION: StatesKernel = StatesKernel { element: T::NAME, tile: [M as u32, N as u32] };
+}
+
+kernels! {
+    /// The kernels that merge states.
+    pub static STATES: StatesKernel;
+
+    for T in [f16, bf16] {
+        sm_90: [merge_states_sm_90_ T]: merge_states<Overlapped<4>, T, 16, 128>;
+        sm_80: [merge_states_sm_80_ T]: merge_states<Simt<4>, T, 16, 128>;
+    }
 }
