@@ -2,8 +2,8 @@
 //! each has all of another 8.
 
 use super::fragment::gather;
-use crate::arch::global;
 use crate::arch::warp::shfl_bfly_u32;
+use crate::arch::{global, sync};
 use crate::layout::{Element, FragmentLayout, Registers};
 use crate::tile::fragment::Fragment;
 use crate::tile::memory::window::Window;
@@ -32,6 +32,8 @@ pub(super) fn store<T: Element, L: FragmentLayout<M, N>, const M: usize, const N
     let (lane, (row, col)) = (thread % 4, L::coord(thread, 0));
     // From two columns of the first 8 to all of the lane's own.
     let window = tile.from(row, col + (COLUMNS - 2) * lane);
+    // SAFETY: all lanes of the warp are here. Where the tile was read before, each lane read its own columns, and others are stored to them now.
+    unsafe { sync::sync_warp() }
     let mut i = 0;
     while i < L::Regs::<T>::LEN {
         let (row, col) = L::offset(i);
