@@ -68,26 +68,23 @@ pub fn merge_attention<T: HalfElement>(
 /// let q = Tensor::<bf16>::zeros(&device, &[4, 2, 1, 64])?;
 /// let shared = Tensor::<bf16>::zeros(&device, &[1, 2, 32, 64])?;
 /// let own = Tensor::<bf16>::zeros(&device, &[4, 2, 16, 64])?;
-/// let mut o = [(); 3].map(|()| Tensor::<bf16>::zeros(&device, &[4, 2, 1, 64]));
-/// let mut lse = [(); 2].map(|()| Tensor::<f32>::zeros(&device, &[4, 2, 1]));
-/// # let mut o = o.into_iter().collect::<tilewright::Result<Vec<_>>>()?;
-/// # let mut lse = lse.into_iter().collect::<tilewright::Result<Vec<_>>>()?;
+/// let zeros = || Tensor::<bf16>::zeros(&device, &[4, 2, 1, 64]);
+/// let (mut prefix, mut suffix, mut o) = (zeros()?, zeros()?, zeros()?);
+/// let logs = || Tensor::<f32>::zeros(&device, &[4, 2, 1]);
+/// let (mut prefix_lse, mut suffix_lse) = (logs()?, logs()?);
 /// // All queries of a head are those of one sequence: [1, heads, 4, 64].
-/// Attention::new().lse(&mut lse[0].view_mut().transpose(0, 2)?).run(
+/// Attention::new().lse(&mut prefix_lse.view_mut().transpose(0, 2)?).run(
 ///     &stream,
 ///     &q.view().transpose(0, 2)?,
 ///     &shared.view(),
 ///     &shared.view(),
-///     &mut o[0].view_mut().transpose(0, 2)?,
+///     &mut prefix.view_mut().transpose(0, 2)?,
 /// )?;
 /// let own = own.view();
-/// Attention::new().lse(&mut lse[1].view_mut()).run(&stream, &q.view(), &own, &own, &mut o[1].view_mut())?;
-/// let (parts, merged) = o.split_at_mut(2);
-/// AttentionMerge::new().run(
-///     &stream,
-///     [(&parts[0].view(), &lse[0].view()), (&parts[1].view(), &lse[1].view())],
-///     &mut merged[0].view_mut(),
-/// )?;
+/// let own_lse = &mut suffix_lse.view_mut();
+/// Attention::new().lse(own_lse).run(&stream, &q.view(), &own, &own, &mut suffix.view_mut())?;
+/// let (prefix, suffix) = ((&prefix.view(), &prefix_lse.view()), (&suffix.view(), &suffix_lse.view()));
+/// AttentionMerge::new().run(&stream, [prefix, suffix], &mut o.view_mut())?;
 /// # Ok(())
 /// # }
 /// ```
