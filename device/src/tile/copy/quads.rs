@@ -32,7 +32,8 @@ pub(super) fn store<T: Element, L: FragmentLayout<M, N>, const M: usize, const N
     let (lane, (row, col)) = (thread % 4, L::coord(thread, 0));
     // From two columns of the first 8 to all of the lane's own.
     let window = tile.from(row, col + (COLUMNS - 2) * lane);
-    // SAFETY: all lanes of the warp are here. Where the tile was read before, each lane read its own columns, and others are stored to them now.
+    // Lanes read tiles, before and after, by their own columns: not while others store these.
+    // SAFETY: all lanes of the warp are here.
     unsafe { sync::sync_warp() }
     let mut i = 0;
     while i < L::Regs::<T>::LEN {
@@ -52,6 +53,8 @@ pub(super) fn store<T: Element, L: FragmentLayout<M, N>, const M: usize, const N
         }
         i += 2;
     }
+    // SAFETY: as above.
+    unsafe { sync::sync_warp() }
 }
 
 /// The `lane`-th words of four lanes, of which this one is the `lane`-th.

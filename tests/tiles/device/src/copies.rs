@@ -26,6 +26,19 @@ pub fn through_registers<T: Element, OX: Major, OY: Major, L: FragmentLayout<M, 
     copy(Fragment::<T, M, N, L>::load(x.tile(place)), y.tile(place));
 }
 
+/// y = 3 y, by sums of y and what was stored last, with no barrier between reads and stores: each thread has the same elements in all of them.
+#[kernel(threads = <L as FragmentLayout<M, N>>::THREADS)]
+pub fn in_place<L: FragmentLayout<M, N>>(mut y: GlobalMut<f16, 2>) {
+    let place = [block_x(), block_y()];
+    let once = Fragment::<f16, M, N, L>::load(y.reader().tile(place)).to_f32();
+    let mut turn = 0;
+    while turn < 2 {
+        let last = Fragment::<f16, M, N, L>::load(y.reader().tile(place)).to_f32();
+        copy(last.zip(&once, |last, once| last + once).cast::<f16>(), y.tile(place));
+        turn += 1;
+    }
+}
+
 /// y = x, from registers laid out by `A` through shared memory laid out by `S` to registers laid out by `B`; twice,
 /// the second time over what the first left behind.
 #[kernel(program = P)]
@@ -118,6 +131,9 @@ named! {
     sm_80 F32Warps = through_registers<f32, ColMajor, ColMajor, warp::Square<2, 4>>;
     sm_80 F16Warpgroups = through_registers<f16, RowMajor, ColMajor, FullRow<1>>;
     sm_80 F32Warpgroups = through_registers<f32, RowMajor, RowMajor, FullCol<2>>;
+
+    sm_80 InPlaceWarps = in_place<warp::Square<2, 2>>;
+    sm_80 InPlaceWarpgroups = in_place<FullRow<1>>;
 
     sm_80 AmpereSwizzled = through_scratch<Multistage<4>, f16, Swizzle<128>, RowMajor, warp::Square<2, 2>, Striped<4>>;
     sm_80 AmperePadded = through_scratch<Multistage<8>, f32, Padded, ColMajor, Striped<8>, warp::FullRow<4>>;

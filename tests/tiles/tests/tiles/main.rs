@@ -17,7 +17,7 @@ use tilewright_device::layout::{ColMajor, Element, Major, RowMajor};
 use tilewright_device::tile::{Global, GlobalMut, RowOrder};
 use tilewright_support::Real;
 use tilewright_support::attention::{Head, Scores};
-use tilewright_support::guarded::Guarded;
+use tilewright_support::guarded::{Guarded, Place};
 use tilewright_support::random::normal;
 use tilewright_support::reference::{Matrix, pick, product, relative_error, sample};
 use tilewright_support::suite::{Outcome, Suite};
@@ -53,6 +53,8 @@ fn main() -> ExitCode {
         Sm80 F32Warps: registers::<F32Warps, f32, ColMajor, ColMajor>;
         Sm80 F16Warpgroups: registers::<F16Warpgroups, f16, RowMajor, ColMajor>;
         Sm80 F32Warpgroups: registers::<F32Warpgroups, f32, RowMajor, RowMajor>;
+        Sm80 InPlaceWarps: in_place::<InPlaceWarps>;
+        Sm80 InPlaceWarpgroups: in_place::<InPlaceWarpgroups>;
         Sm80 AmpereSwizzled: scratch::<AmpereSwizzled, f16>;
         Sm80 AmperePadded: scratch::<AmperePadded, f32>;
         Sm90a HopperSwizzled: scratch::<HopperSwizzled, f16>;
@@ -214,6 +216,25 @@ where
         }
         assert!(y.to_vec()? == x.to_vec()?, "{rows} x {cols}, {unused} unused");
         assert_eq!(guarded.read()?.1, 0, "{rows} x {cols}, {unused} unused: stores outside");
+    }
+    Ok(())
+}
+
+/// Tiles that are read, changed and stored, twice.
+fn in_place<K>(device: &Device) -> Outcome
+where
+    K: Instance + SafeKernel<Parameters = (GlobalMut<f16, 2>,)>,
+{
+    for [rows, cols, unused] in SHAPES {
+        let x = normal::<f16>(3, rows * cols);
+        let mut guarded = Guarded::<f16>::with(device, Place::by_rows([1, rows, cols], cols + unused), &x)?;
+        let mut y = guarded.view_mut()?.select(0, 0)?;
+        launch::<K, _>(device, [rows.div_ceil(copies::M), cols.div_ceil(copies::N)], (&mut y,))?;
+        let (y, outside) = guarded.read()?;
+        let twice = |x: f16| f16::from_f32(x.to_f32() * 2.0);
+        let expected = x.iter().map(|&x| f16::from_f32(twice(x).to_f32() + x.to_f32()));
+        assert!(y.iter().copied().eq(expected), "{rows} x {cols}, {unused} unused");
+        assert_eq!(outside, 0, "{rows} x {cols}, {unused} unused: stores outside");
     }
     Ok(())
 }
