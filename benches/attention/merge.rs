@@ -27,7 +27,7 @@ pub fn table(device: &Device, words: &[String]) -> Result<()> {
     for shape in if others.is_empty() { &SHAPES[..] } else { &others } {
         let [sequences, queries, shared, own, heads, kv_heads, d] = *shape;
         let [alone, cascade, merge] = measure(device, *shape)?;
-        // Each element of three O, and three logarithms of each row.
+        // Three O, and the log-sum-exps of two.
         let bytes = sequences * queries * heads * (3 * 2 * d + 2 * 4);
         println!(
             "| {sequences} sequences of {queries}, {shared} shared and {own} own keys, h{heads}/{kv_heads} d{d} | {alone:.4} | {cascade:.4} | **{:.2}** | {merge:.4} | {:.0} |",
@@ -91,15 +91,15 @@ fn measure(
                 (shared_room.borrow_mut(), prefix.borrow_mut(), prefix_log.borrow_mut());
             let (mut room, mut log) = (room.view_mut(), log.view_mut().reshape(&shape[..3])?);
             let mut to = to.view_mut().reshape(&shape)?;
-            let attention = Attention::new().workspace(&mut room).lse(&mut log);
-            { attention }.run(stream, &q_together, &shared_k, &shared_v, &mut to)?;
+            let mut attention = Attention::new().workspace(&mut room).lse(&mut log);
+            attention.run(stream, &q_together, &shared_k, &shared_v, &mut to)?;
         }
         {
             let (mut room, mut to, mut log) =
                 (own_room.borrow_mut(), suffix.borrow_mut(), suffix_log.borrow_mut());
             let (mut room, mut log) = (room.view_mut(), log.view_mut().transpose(0, 1)?);
-            let attention = Attention::new().workspace(&mut room).lse(&mut log);
-            { attention }.run(stream, &q, &own_k, &own_v, &mut to.view_mut().transpose(0, 1)?)?;
+            let mut attention = Attention::new().workspace(&mut room).lse(&mut log);
+            attention.run(stream, &q, &own_k, &own_v, &mut to.view_mut().transpose(0, 1)?)?;
         }
         merge(stream)
     };

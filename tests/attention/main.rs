@@ -75,6 +75,7 @@ fn main() -> ExitCode {
             "merged attentions over a shared prefix and what follows",
             merge::of_a_shared_prefix,
         )
+        .device(Arch::Sm80, "merges of what is no number", merge::not_numbers)
         .device(Arch::Sm80, "refused merges, and empty ones", merge::errors)
         .device(Arch::Sm80, "a plan of steps, numbers of all types", plan::steps)
         .device(Arch::Sm80, "offsets of all types", plan::offsets)

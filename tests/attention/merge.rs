@@ -46,12 +46,14 @@ fn merged<T: HalfElement + Real>(
     let lines = [batch * heads, queries, columns];
     let logs = |part: u64| -> Vec<f32> {
         let near = normal::<f32>(seed * 7 + part, rows);
-        let log = |row: usize, x: f32| match (row + part as usize) % 5 {
-            // Rows of the one part's keys, of the other's, of none, far from each other, and near.
+        let log = |row: usize, x: f32| match (row + part as usize * (row % 2)) % 5 {
+            // Rows with keys in one part, in the other, in none, with logarithms that are far apart, and near.
             0 => f32::NEG_INFINITY,
             1 if part == 1 && row.is_multiple_of(3) => f32::NEG_INFINITY,
             2 => 60.0 * x,
+            // Beyond what base 2 has, in one part or in both.
             3 => -3e38,
+            4 if part == 0 && row.is_multiple_of(2) => -3e38,
             _ => x,
         };
         near.into_iter().enumerate().map(|(row, x)| log(row, x)).collect()
@@ -89,7 +91,7 @@ fn merged<T: HalfElement + Real>(
             let [a, b] = [0, 1].map(|part| f64::from(wide[part][row * columns + column]));
             let expected = if none { 0.0 } else { (weights[0] * a + weights[1] * b) / sum };
             let found = f64::from(o[row * columns + column]);
-            // Exponents up to 3e38 in base 2 are off by their last bits; half of T's last bit.
+            // The exponent of logarithms of some 200 is off by 2e-5.
             let allowed = 1e-4 * (a.abs() + b.abs()) + T::ROUNDING * expected.abs() + T::LEAST;
             assert!(
                 (found - expected).abs() <= allowed,
@@ -165,6 +167,29 @@ pub fn of_a_shared_prefix(device: &Device) -> Outcome {
     for (i, (o, expected)) in o.iter().zip(&expected).enumerate() {
         let (o, expected) = (o.to_f32(), expected.to_f32());
         assert!((o - expected).abs() < 1e-2, "element {i}: {o} for {expected}");
+    }
+    Ok(())
+}
+
+/// A logarithm that is NaN or infinite makes its row NaN, and no other.
+pub fn not_numbers(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    let values = Tensor::filled(device, f16::ONE, &[1, 1, 4, 40])?;
+    let log = |x: [f32; 4]| Tensor::from_slice(device, &x, &[1, 1, 4]);
+    let (first, second) = (log([f32::NAN, 0.0, f32::INFINITY, 0.0])?, log([0.0; 4])?);
+    let (mut o, mut lse) =
+        (Tensor::<f16>::zeros(device, &[1, 1, 4, 40])?, Tensor::<f32>::zeros(device, &[1, 1, 4])?);
+    let x = values.view();
+    let parts = [(&x, &first.view()), (&x, &second.view())];
+    AttentionMerge::new().lse(&mut lse.view_mut()).run(&stream, parts, &mut o.view_mut())?;
+    let (o, lse) = (o.to_vec_on(&stream)?, lse.to_vec_on(&stream)?);
+    for row in 0..4 {
+        let bad = row % 2 == 0;
+        assert_eq!(lse[row].is_nan(), bad, "row {row}: {}", lse[row]);
+        assert!(
+            o[row * 40..][..40].iter().all(|x| if bad { x.is_nan() } else { *x == f16::ONE }),
+            "row {row}"
+        );
     }
     Ok(())
 }

@@ -37,9 +37,7 @@ pub fn merge_states<P: Overlaps, T: Element, const M: usize, const N: usize>(
     };
     let logs = |of: &InPlace<Global<f32, 4, RowMajor, 0>>| {
         Rows::<f32, M, N, Striped<4>>::indexed(|r| match place(r, 0) {
-            Some([batch, head, query, _]) => {
-                of.get().tile([batch, head, 0, 0]).element::<1, 1>(query, 0) * LOG2_E
-            }
+            Some([batch, head, query, _]) => of.get().tile([batch, head, 0, 0]).element::<1, 1>(query, 0),
             None => f32::NEG_INFINITY,
         })
     };
@@ -47,7 +45,7 @@ pub fn merge_states<P: Overlaps, T: Element, const M: usize, const N: usize>(
     let most = first.zip(&second, max);
     // Of rows without keys no exponent is -inf less -inf.
     let from = most.map(|most| if most == f32::NEG_INFINITY { 0.0 } else { most });
-    let [first, second] = [first, second].map(|logs| logs.zip(&from, |log, from| ex2(log - from)));
+    let [first, second] = [first, second].map(|logs| logs.zip(&from, |log, from| ex2((log - from) * LOG2_E)));
     let sum = first.zip(&second, |x, y| x + y);
     let inverse = sum.map(|sum| if sum == 0.0 { 0.0 } else { 1.0 / sum });
     let [first, second] = [first, second].map(|part| part.zip(&inverse, |part, by| part * by));
@@ -62,7 +60,7 @@ pub fn merge_states<P: Overlaps, T: Element, const M: usize, const N: usize>(
     }
     let mut lse = lse.get();
     if lse.rows() > 0 {
-        let log = sum.zip(&from, |sum, from| (lg2(sum) + from) * LN_2);
+        let log = sum.zip(&from, |sum, from| lg2(sum) * LN_2 + from);
         copy(log, lse.scatter(|r| place(r, 0)));
     }
 }
