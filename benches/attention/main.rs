@@ -8,6 +8,7 @@
 //! cargo bench --bench attention -- --chunks            chunks of prompts over a cache in pages
 //! cargo bench --bench attention -- --bias [BxHxSxD]    with a bias of scores
 //! cargo bench --bench attention -- --merge [SHAPES]    sequences that begin alike, whose shared keys are attended to once
+//! cargo bench --bench attention -- --scaled [SHAPES]   8-bit floats, on every kernel
 //! cargo bench --bench attention -- --host              what a call costs the host, alone
 //! ```
 //!
@@ -32,6 +33,7 @@ mod problem;
 mod python;
 #[path = "../common/rank.rs"]
 mod rank;
+mod scaled;
 #[path = "../common/shapes.rs"]
 mod shapes;
 mod table;
@@ -69,6 +71,7 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
         }
         Some((mode, [])) if mode == "--chunks" => chunks::table(device),
         Some((mode, words)) if mode == "--merge" => merge::table(device, words),
+        Some((mode, words)) if mode == "--scaled" => scaled::table(device, words),
         Some((mode, words)) if mode == "--bias" => bias::table(device, introduce(device).as_ref(), words),
         Some((mode, [])) if mode == "--packed" => packed::table(device, introduce(device).as_ref()),
         Some((mode, [])) if mode == "--host" => host::costs(device, introduce(device).as_ref()),

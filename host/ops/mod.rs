@@ -126,7 +126,8 @@ pub use argmax::{Argmax, ArgmaxCandidate, ArgmaxPlan, argmax};
 pub use attention::{
     Attention, AttentionBias, AttentionBiasMut, AttentionCandidate, AttentionGradient,
     AttentionGradientCandidate, AttentionGradientPlan, AttentionGradientViews, AttentionMerge,
-    AttentionMergeCandidate, AttentionMergePlan, AttentionPlan, AttentionState, AttentionViews, attention,
+    AttentionMergeCandidate, AttentionMergePlan, AttentionPlan, AttentionState, AttentionViews,
+    ScaledAttention, ScaledAttentionCandidate, ScaledAttentionPlan, ScaledAttentionViews, attention,
     merge_attention,
 };
 #[cfg(feature = "pointwise")]

@@ -96,6 +96,15 @@ pub struct Row {
     pub reach: f64,
 }
 
+/// How a kernel rounds.
+#[derive(Clone, Copy, Debug)]
+pub struct Rounded {
+    /// A row's scores, relative to [`Row::reach`].
+    pub scores: f64,
+    /// Each weight, relative to itself.
+    pub weights: f64,
+}
+
 impl Row {
     /// Compares it with what a kernel made of queries of `depth` columns, with scores capped at `cap` if that is not 0; both may
     /// be NaN.
@@ -106,12 +115,24 @@ impl Row {
         out: &[f32],
         lse: Option<f32>,
     ) -> Result<(), String> {
+        // A score is a sum in f32, for which tensor cores round each step toward zero.
+        let scores = 3e-7 + 8e-8 * (depth as f64).sqrt();
+        self.agrees_rounded::<T>(Rounded { scores, weights: T::ROUNDING }, cap, out, lse)
+    }
+
+    /// The same of a kernel that rounds products and weights so.
+    pub fn agrees_rounded<T: Real>(
+        &self,
+        rounded: Rounded,
+        cap: f64,
+        out: &[f32],
+        lse: Option<f32>,
+    ) -> Result<(), String> {
         /// What f32 makes of an operation's result.
         const STEP: f64 = 1.2e-7;
-        // A score is a sum in f32, for which tensor cores round each step toward zero; then it is scaled and shifted.
-        // The hyperbolic tangent comes of two approximations near 1.
-        let score = self.reach * (3e-7 + 8e-8 * (depth as f64).sqrt() + 3.0 * STEP) + 4.0 * STEP * cap;
-        let weight = 2.0 * score.exp_m1() + 4e-6 + T::ROUNDING;
+        // A sum is scaled and shifted. The hyperbolic tangent comes of two approximations near 1.
+        let score = self.reach * (rounded.scores + 3.0 * STEP) + 4.0 * STEP * cap;
+        let weight = 2.0 * score.exp_m1() + 4e-6 + rounded.weights;
         let agrees =
             |is: f64, exact: f64, bound: f64| (is - exact).abs() <= bound || (is.is_nan() && exact.is_nan());
         for (c, ((&x, &exact), size)) in out.iter().zip(&self.o).zip(&self.size).enumerate() {

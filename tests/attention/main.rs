@@ -22,6 +22,7 @@ mod packed;
 mod plan;
 mod queue;
 mod reuse;
+mod scaled;
 mod terms;
 mod values;
 mod views;
@@ -85,6 +86,13 @@ fn main() -> ExitCode {
         .gpu(Arch::Sm80, "calls take no memory", capture::memory)
         .device(Arch::Sm90a, "overlapping calls", capture::overlapping)
         .device(Arch::Sm80, "refused calls leave everything alone", errors::leave_everything_alone)
+        .device(Arch::Sm90a, "8-bit floats on every kernel, of all sizes", scaled::sizes)
+        .device(Arch::Sm90a, "8-bit floats with equal scores, exactly", scaled::means)
+        .device(Arch::Sm90a, "8-bit floats whose weights are of all sizes", scaled::weights)
+        .device(Arch::Sm90a, "8-bit floats that are NaN", scaled::not_numbers)
+        .device(Arch::Sm90a, "8-bit floats without queries or keys", scaled::nothing)
+        .device(Arch::Sm90a, "plans and graphs of 8-bit floats", scaled::planned)
+        .device(Arch::Sm90a, "refused attentions of 8-bit floats", scaled::errors)
         .device(Arch::Sm80, "gradients on every kernel", gradient::kernels)
         .device(Arch::Sm80, "gradients of all head dimensions, groups of heads and windows", gradient::sizes)
         .device(Arch::Sm80, "gradients of heads whose tiles go together", gradient::together)

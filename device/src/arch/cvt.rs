@@ -42,6 +42,22 @@ pack! {
     e5m2x2: u16, reg16, "cvt.rn.satfinite.e5m2x2.f32 {0}, {1}, {2};";
 }
 
+/// Two `cvt.rn.satfinite.e4m3x2.f32`: four e4m3, each rounded to nearest and saturated, the first in the low byte.
+///
+/// PTX ISA, "cvt"; sm_89.
+#[inline(always)]
+pub fn e4m3x4(x: [f32; 4]) -> u32 {
+    let r: u32;
+    // SAFETY: registers alone. The instruction names the high half first.
+    unsafe {
+        ptx!(
+            "{{ .reg .b16 lo, hi; cvt.rn.satfinite.e4m3x2.f32 lo, {2}, {1}; cvt.rn.satfinite.e4m3x2.f32 hi, {4}, {3}; mov.b32 {0}, {{lo, hi}}; }}",
+            out(reg32) r, in(reg32) x[0], in(reg32) x[1], in(reg32) x[2], in(reg32) x[3], options(pure, nomem)
+        )
+    };
+    r
+}
+
 /// `cvt.rn.f16.f32`: rounded to nearest.
 ///
 /// PTX ISA, "cvt"; sm_80.

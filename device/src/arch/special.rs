@@ -83,6 +83,15 @@ pub fn block_x_volatile() -> u32 {
     r
 }
 
+/// `%nctaid.x`, read anew at each call: see [`thread_x_volatile`]. sm_80.
+#[inline(always)]
+pub fn grid_x_volatile() -> u32 {
+    let r: u32;
+    // SAFETY: reads a special register.
+    unsafe { ptx!("mov.u32 {0}, %nctaid.x;", out(reg32) r) };
+    r
+}
+
 /// `trap`: stops the kernel with an error that the host sees at its next call.
 ///
 /// PTX ISA, "trap"; sm_80.

@@ -42,7 +42,7 @@
 //! | --- | --- |
 //! | each element | [`Fragment::map`], [`Fragment::map_indexed`]; with values of rows, of columns, of another fragment [`Fragment::zip_rows`], [`Fragment::zip_cols`], [`Fragment::zip`] |
 //! | sums and products of f16, bf16 and f32 | `x * y + z`, [`Fragment::mul_add`]: [`Arithmetic`] of packed pairs |
-//! | another element type | [`Fragment::to_f32`], [`Fragment::cast`] |
+//! | another element type | [`Fragment::to_f32`], [`Fragment::cast`]; as a left operand of bytes [`Fragment::e4m3_operand`] |
 //! | reductions of rows and of columns | [`Fragment::reduce_rows`], [`RowReducer`]; [`Fragment::reduce_cols`], [`ColReducer`] |
 //! | scans of rows and of columns | [`Fragment::scan_rows`], [`RowScanner`]; [`Fragment::scan_cols`], [`ColScanner`] |
 //! | neighbours in a row, and elements of its halves | [`Fragment::zip_pairs`], [`Fragment::zip_halves`] |

@@ -20,6 +20,7 @@ pub use crate::tile::epilogue::output::staging::matrix_line;
 pub use crate::tile::epilogue::output::{Output, OutputLayout};
 pub use crate::tile::epilogue::term::{Absent, ByColumn, ByElement, ByRow, Term};
 pub use crate::tile::fragment::arithmetic::Arithmetic;
+pub use crate::tile::fragment::bytes::byte_column;
 pub use crate::tile::fragment::col_reducer::ColReducer;
 pub use crate::tile::fragment::col_scanner::ColScanner;
 pub use crate::tile::fragment::cols::Cols;

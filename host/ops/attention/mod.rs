@@ -11,6 +11,7 @@ mod parts;
 mod plan;
 mod problem;
 mod queue;
+mod scaled;
 mod splits;
 mod table;
 mod terms;
@@ -27,6 +28,7 @@ pub use merge::{
 pub use plan::{AttentionPlan, AttentionViews};
 use plan::{Others, named, problem};
 use problem::Options;
+pub use scaled::{ScaledAttention, ScaledAttentionCandidate, ScaledAttentionPlan, ScaledAttentionViews};
 use table::Compiled;
 
 use super::frame::{Candidate, Choice, Workspace};

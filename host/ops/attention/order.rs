@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use tilewright_attention::Keys;
+use tilewright_attention::{Keys, TileOrder};
+
+use super::problem::Size;
 
 /// What a tile costs beside its blocks of keys, in blocks: its load, its epilogue.
 const TILE: u32 = 1;
@@ -16,28 +18,46 @@ const TURNING: u64 = 3;
 
 /// An order of tiles: heads to a group of [`TileOrder`](tilewright_attention::TileOrder), and whether CTAs turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Order {
-    pub(super) group: u32,
-    pub(super) turns: bool,
+struct Order {
+    group: u32,
+    turns: bool,
 }
 
 /// What the order of tiles depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Work {
+struct Work {
     /// Of all sequences.
-    pub(super) heads: u32,
+    heads: u32,
     /// Tiles of a head.
-    pub(super) m: u32,
-    pub(super) ctas: u32,
+    m: u32,
+    ctas: u32,
     /// Queries of a tile, keys of a block, and which keys queries see: they say how many blocks a tile sees.
-    pub(super) tile: [u32; 2],
-    pub(super) keys: Keys,
+    tile: [u32; 2],
+    keys: Keys,
 }
 
 /// Orders that were found before: finding one takes longer than a launch.
 static FOUND: LazyLock<Mutex<HashMap<Work, Order>>> = LazyLock::new(Mutex::default);
 /// As many as are kept.
 const KEPT: usize = 1024;
+
+/// The tiles of queries of an attention in the order that suits `ctas` CTAs, which take tiles of so many queries and blocks of so many keys; `None` if there are 2^31
+/// or more.
+pub(super) fn tiles(
+    size: &Size,
+    tile: [u32; 2],
+    keys: &Keys,
+    ctas: u32,
+    blocks: impl Fn(u32) -> u32,
+) -> Option<TileOrder> {
+    let count = |n: usize| u32::try_from(n).ok();
+    let &Size { batch, heads, kv_heads, queries, .. } = size;
+    let (batch, heads, shared_by) = (count(batch)?, count(heads)?, count(heads / kv_heads.max(1))?);
+    let m = count(queries.div_ceil(tile[0] as usize))?;
+    let work = Work { heads: batch.checked_mul(heads)?, m, ctas, tile, keys: *keys };
+    let Order { group, turns } = work.order(blocks);
+    TileOrder::new([batch, heads, shared_by, m], group, ctas, turns)
+}
 
 impl Work {
     /// The order with which the CTAs, each taking one of every `ctas` tiles, are done earliest, given the blocks of keys of each
@@ -46,7 +66,7 @@ impl Work {
     /// Where all tiles cost the same the heads are taken one by one. Where they do not (causal, windows), larger groups have more
     /// tiles of one cost in a row; but groups that do not fit the CTAs give the heaviest tiles of each to the same ones. In
     /// groups of whole pairs of waves CTAs can turn: who has a heavy tile has a light one next.
-    pub(super) fn order(self, blocks: impl Fn(u32) -> u32) -> Order {
+    fn order(self, blocks: impl Fn(u32) -> u32) -> Order {
         let even = self.m < 2 || [self.m / 2, self.m - 1].iter().all(|&tile| blocks(tile) == blocks(0));
         if even || self.heads.saturating_mul(self.m) <= self.ctas {
             return Order { group: 1, turns: false };

@@ -111,19 +111,7 @@ impl Problem {
         let in_cache = packed.as_ref().and_then(Offsets::in_cache);
         let size = Size::new([q.shape(), k.shape(), v.shape(), o.shape()], &cached, in_cache)?;
         let Size { batch, heads, queries, keys, columns: [d, _], .. } = size;
-        let lse = match lse {
-            None => {
-                let layout = o.untyped().layout.narrow(2, 0, 0)?.0.narrow(3, 0, 1)?.0;
-                Untyped { address: o.address(), dtype: DType::F32, layout }
-            }
-            Some(lse) => {
-                if lse.shape() != [batch, heads, queries] {
-                    let allowed = format!("of shape [{batch}, {heads}, {queries}]: batch, heads and queries");
-                    return Err(Error::argument("lse", of_shape(lse.shape()), allowed));
-                }
-                Untyped { layout: lse.untyped().layout.insert(3)?, ..lse.untyped() }
-            }
-        };
+        let lse = log_sum_exp(lse, &o.untyped(), [batch, heads, queries])?;
         let splits = options.splits.map(|splits| match u32::try_from(splits) {
             Ok(splits @ 1..=MAX_SPLITS) => Ok(splits),
             _ => Err(Error::argument("splits", format!("{splits}"), format!("from 1 to {MAX_SPLITS}"))),
@@ -273,6 +261,23 @@ impl Size {
         }
         Ok(Size { batch, heads, kv_heads, queries, keys, block_rows, columns: [d, dv] })
     }
+}
+
+/// The log-sum-exp as kernels take it, with one column; without rows, at O's place, if it is not wanted.
+pub(super) fn log_sum_exp(
+    lse: Option<&TensorViewMut<'_, f32>>,
+    o: &Untyped,
+    shape: [usize; 3],
+) -> Result<Untyped> {
+    let Some(lse) = lse else {
+        let layout = o.layout.narrow(2, 0, 0)?.0.narrow(3, 0, 1)?.0;
+        return Ok(Untyped { address: o.address, dtype: DType::F32, layout });
+    };
+    if lse.shape() != shape {
+        let allowed = format!("of shape {shape:?}: batch, heads and queries");
+        return Err(Error::argument("lse", of_shape(lse.shape()), allowed));
+    }
+    Ok(Untyped { layout: lse.untyped().layout.insert(3)?, ..lse.untyped() })
 }
 
 /// Which keys the queries see: the last query is aligned with the last key.

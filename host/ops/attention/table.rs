@@ -9,7 +9,7 @@ use tilewright_attention::{
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
 
-use super::order::{Order, Work};
+use super::order::tiles;
 use super::parts::Parts;
 use super::problem::{Problem, Size};
 use crate::ops::frame::{Table, expect_mapped, of_shape};
@@ -157,20 +157,9 @@ impl Queries {
     fn new(kernel: &'static Listed<AttentionKernel>, problem: &Problem) -> Result<Self> {
         let Problem { device, size, keys, .. } = problem;
         let function = device.listed(&KERNELS, kernel)?;
-        let [block_of_queries, _] = kernel.tile;
-        let &Size { batch, heads, kv_heads, queries, .. } = size;
-        let too_large = || {
-            let allowed = format!("of fewer than 2^31 tiles of {block_of_queries} queries");
-            Error::argument("q", of_shape(problem.inputs[0].layout.shape()), allowed)
-        };
-        let count = |n: usize| u32::try_from(n).map_err(|_| too_large());
-        let (batch, heads, shared_by) = (count(batch)?, count(heads)?, count(heads / kv_heads.max(1))?);
-        let m = count(queries.div_ceil(block_of_queries as usize))?;
-        let all_heads = batch.checked_mul(heads).ok_or_else(too_large)?;
         let ctas = function.resident_ctas().max(1);
-        let work = Work { heads: all_heads, m, ctas, tile: kernel.tile, keys: *keys };
-        let Order { group, turns } = work.order(|m| blocks(kernel, keys, m));
-        let order = TileOrder::new([batch, heads, shared_by, m], group, ctas, turns).ok_or_else(too_large)?;
+        let order = tiles(size, kernel.tile, keys, ctas, |m| blocks(kernel, keys, m));
+        let order = order.ok_or_else(|| too_many_tiles(problem.inputs[0].layout.shape(), kernel.tile[0]))?;
         Ok(Queries { kernel, function, order, ctas: ctas.min(order.total()).max(1) })
     }
 
@@ -221,6 +210,11 @@ impl Queries {
         // Programmatic launch only moves what precedes its wait for the preceding grid.
         unsafe { function.launch_block(stream, &launch, &args) }
     }
+}
+
+/// What is said of queries, of a shape, that make too many tiles.
+pub(super) fn too_many_tiles(shape: &[usize], queries: u32) -> Error {
+    Error::argument("q", of_shape(shape), format!("of fewer than 2^31 tiles of {queries} queries"))
 }
 
 /// How many blocks of keys a tile of queries sees.

@@ -28,6 +28,8 @@ mod rejection;
 mod table;
 #[cfg(any(feature = "dequant_gemm", feature = "gemm"))]
 mod tile_parts;
+#[cfg(any(feature = "attention", feature = "scaled_gemm"))]
+mod units;
 mod workspace;
 
 pub use crate::tensor::{Named, check, of_shape};
@@ -54,4 +56,6 @@ pub use table::Table;
 pub(super) use tile_parts::TileParts;
 #[cfg(feature = "gemm")]
 pub(super) use tile_parts::whole_tiles;
+#[cfg(any(feature = "attention", feature = "scaled_gemm"))]
+pub(super) use units::{UNIT, units};
 pub(super) use workspace::{Workspace, room};

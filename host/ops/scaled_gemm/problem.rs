@@ -3,14 +3,10 @@
 use super::split::Split;
 use super::{ScaledGemm, ScaledInput, ScaledOutput, plan, table};
 use crate::ops::Activation;
-use crate::ops::frame::{Named, Places, check, of_address, of_shape};
+use crate::ops::frame::{Named, Places, UNIT, check, of_shape, units};
 use crate::tensor::{Layout, Untyped};
 use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
 
-/// Bytes to which lines of A and B are aligned, and of which they are multiples.
-const ALIGNED: usize = 16;
-/// Bytes of what kernels count the depth in.
-const UNIT: usize = 2;
 /// Elements along K of a block with a scale, and along N of B's.
 pub(super) const BLOCK: usize = 128;
 
@@ -205,29 +201,4 @@ fn whose(
 fn unpaired(name: &'static str, other: &str, given: bool) -> Error {
     let was = if given { "not of blocks" } else { "not given" };
     Error::argument(name, was, format!("of blocks, as `{other}` is"))
-}
-
-/// Matrices in units of 16 bits: to what moves them, they are any such elements.
-pub(super) fn units<T: Element>(name: &'static str, matrices: &TensorView<'_, T>) -> Result<Untyped> {
-    let (shape, strides, address) = (matrices.shape(), matrices.strides(), matrices.address());
-    let (last, width) = (shape.len() - 1, T::DTYPE.bytes());
-    let k = shape[last];
-    if !(k * width).is_multiple_of(ALIGNED) {
-        let many = ALIGNED / width;
-        let allowed = format!("of a multiple of {many} columns: rows are read {ALIGNED} bytes at a time");
-        return Err(Error::argument(name, of_shape(shape), allowed));
-    }
-    // To another line, in bytes; where there is none the stride does not matter.
-    let lines =
-        || shape[..last].iter().zip(strides).map(|(&count, &stride)| (count, stride.saturating_mul(width)));
-    let aligned = lines().all(|(count, line)| count <= 1 || line.is_multiple_of(ALIGNED));
-    if !matrices.is_empty() && (strides[last] != 1 || !aligned || !address.is_multiple_of(ALIGNED as u64)) {
-        let was = format!("of strides {strides:?} at {}", of_address(address));
-        let allowed = format!("of contiguous rows that begin at multiples of {ALIGNED} bytes");
-        return Err(Error::argument(name, was, allowed));
-    }
-    let sizes: Vec<_> = shape[..last].iter().copied().chain([k * width / UNIT]).collect();
-    let strides: Vec<_> = lines().map(|(_, line)| line / UNIT).chain([1]).collect();
-    let layout = Layout::strided(&sizes, &strides)?;
-    Ok(Untyped { dtype: DType::F16, layout, ..matrices.untyped() })
 }

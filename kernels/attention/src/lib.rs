@@ -14,6 +14,7 @@ mod order;
 mod parts;
 mod prepare;
 mod queue;
+pub mod scaled;
 mod score;
 mod sequences;
 mod states;

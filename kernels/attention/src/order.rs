@@ -1,7 +1,9 @@
 //! The order in which CTAs take the tiles of queries.
 
+use core::iter;
+
 use tilewright_device::abi::PassedAsIs;
-use tilewright_device::arch::special::{block_x, grid_x};
+use tilewright_device::arch::special::{block_x, grid_x, grid_x_volatile};
 use tilewright_device::tile::InPlace;
 use tilewright_device::tile::division::Division;
 
@@ -123,6 +125,13 @@ impl QueryTiles {
     pub fn of<S: Sequences>(order: InPlace<TileOrder>) -> Self {
         QueryTiles { order, next: block_x(), step: if S::PACKED { 0 } else { grid_x() } }
     }
+}
+
+/// The numbers of [these tiles](QueryTiles::persistent) in the order, for kernels that have no registers for more: each finds out anew which tile one is.
+#[inline(always)]
+pub fn tile_numbers(order: InPlace<TileOrder>) -> impl Iterator<Item = u32> {
+    let next = |t: &u32| Some(t + grid_x_volatile());
+    iter::successors(Some(block_x()), next).take_while(move |&t| t < order.get().total)
 }
 
 impl Iterator for QueryTiles {

@@ -10,6 +10,7 @@ use crate::tile::fragment::held::{Held, Packed};
 
 pub mod anew;
 pub mod arithmetic;
+pub mod bytes;
 pub mod col_reducer;
 pub mod col_scanner;
 pub mod cols;

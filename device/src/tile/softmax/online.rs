@@ -42,10 +42,33 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> OnlineSoftmax<M, N
         s: Fragment<f32, M, N, L>,
         max: Rows<f32, M, N, L>,
     ) -> (Fragment<f32, M, N, L>, Rows<f32, M, N, L>) {
+        self.exponentials_of(s, max, |shift| shift)
+    }
+
+    /// The same times 2^`by`, for types that have few small numbers: of all of a row's blocks, whose sum is as much larger. What [`finish`](Self::finish)
+    /// gives is of the larger exponentials.
+    #[inline(always)]
+    pub fn raised_exponentials(
+        &mut self,
+        s: Fragment<f32, M, N, L>,
+        max: Rows<f32, M, N, L>,
+        by: f32,
+    ) -> (Fragment<f32, M, N, L>, Rows<f32, M, N, L>) {
+        self.exponentials_of(s, max, |shift| shift + by)
+    }
+
+    #[inline(always)]
+    fn exponentials_of(
+        &mut self,
+        s: Fragment<f32, M, N, L>,
+        max: Rows<f32, M, N, L>,
+        raised: impl Fn(f32) -> f32,
+    ) -> (Fragment<f32, M, N, L>, Rows<f32, M, N, L>) {
         let scale = self.scale;
         // A row without any score: 2 ^ (-inf - 0), not 2 ^ (-inf + inf).
         let shift = max.map(|max| if max == f32::NEG_INFINITY { 0.0 } else { -(max * scale) });
         let rescale = self.max.zip(&shift, |old, shift| ex2(fma(old, scale, shift)));
+        let shift = shift.map(raised);
         self.max = max;
         let (mut even, mut odd) = (self.sum.zip(&rescale, |sum, by| sum * by), Rows::splat(0.0));
         let mut p = s;

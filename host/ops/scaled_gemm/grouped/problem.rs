@@ -2,9 +2,9 @@
 
 use super::BlockScaled;
 use crate::ops::HalfElement;
-use crate::ops::frame::{Named, check, of_shape};
+use crate::ops::frame::{Named, check, of_shape, units};
 use crate::ops::groups::{GroupRows, in_three};
-use crate::ops::scaled_gemm::problem::{BLOCK, units};
+use crate::ops::scaled_gemm::problem::BLOCK;
 use crate::tensor::{Places, Untyped};
 use crate::{Device, Error, Result, TensorViewMut};
 
