@@ -10,6 +10,7 @@ pub mod gradient;
 mod kept;
 mod keys;
 mod list;
+mod listed;
 mod order;
 mod parts;
 mod prepare;
@@ -18,6 +19,7 @@ mod score;
 mod sequences;
 mod states;
 mod terms;
+mod walk;
 
 pub use cache::{Cache, KeyPart, KeyParts, SplitOrder};
 pub use decode_list::{DECODE, DecodeKernel, MERGE, MergeKernel};
@@ -25,6 +27,7 @@ pub use flash_decoding::{DecodeArgs, decode};
 pub use kept::{CodesOf, Kept};
 pub use keys::{Blocks, Keys};
 pub use list::{ATTENTION, AttentionKernel, LISTS, ListKernel, STATES, StatesKernel};
+pub use listed::{Listed, ListedBlocks};
 pub use order::{QueryTile, QueryTiles, TileOrder};
 pub use parts::{MergeArgs, merge};
 pub use prepare::{ListOrder, ListSequencesArgs, list_sequences};
@@ -33,6 +36,7 @@ pub use score::{Capped, Plain, Score};
 pub use sequences::{AnySequences, CachedKeys, Equal, InCache, Packed, Sequence, Sequences};
 pub use states::{MergeStatesArgs, merge_states};
 pub use terms::HeadTerms;
+pub use walk::Walk;
 
 use core::convert::identity;
 use core::f32::consts::LN_2;
@@ -98,13 +102,14 @@ pub fn attention<
     let mut queue = S::queue(slots, order, list);
     for own in QueryTiles::of::<S>(order) {
         let tile = if S::PACKED { queue.next() } else { Some(own) };
-        let Some(QueryTile { batch, head, kv_head, m }) = tile else { break };
+        let Some(tile) = tile else { break };
+        let QueryTile { batch, head, kv_head, m } = tile;
         let Sequence { batch: matrix, first_query, queries, first_key, keys } = sequences.get(batch);
         if S::PACKED && m * BM as u32 >= queries {
             continue;
         }
         let (blocks, place, of_keys) =
-            (keys.blocks::<BM, BN>(m), [matrix, head, m, 0], [first_key, keys.count as u32]);
+            (sequences.walk::<BM, BN>(tile, keys), [matrix, head, m, 0], [first_key, keys.count as u32]);
         let keys = || sequences.get(batch).keys;
         let once = 0..!blocks.none() as u32;
         let mut qs = q_pipe.loads(
@@ -113,7 +118,7 @@ pub fn attention<
             |s, _| copy(q.get().tile(place).of_rows(first_query, queries), q_s.at(s)),
         );
         let mut ks = k_pipe.loads(
-            blocks.all().rev(),
+            blocks.steps(),
             #[inline(always)]
             |s, j| match S::CACHED {
                 false => copy(k.get().tile([matrix, kv_head, j, 0]).of_rows(first_key, u32::MAX), k_s.at(s)),
@@ -121,7 +126,7 @@ pub fn attention<
             },
         );
         let mut vs = v_pipe.loads(
-            blocks.all().rev(),
+            blocks.steps(),
             #[inline(always)]
             |s, j| match S::CACHED {
                 false => copy(v.get().tile([matrix, kv_head, j, 0]).of_rows(first_key, u32::MAX), v_s.at(s)),
@@ -147,12 +152,13 @@ pub fn attention<
             let (q, k) = (qs.acquire(), ks.acquire());
             let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).wait();
             ks.release(k);
-            let s = changed(s, blocks.last());
-            let s = if blocks.whole(blocks.last()) { s } else { keys().mask(s, m, blocks.last()) };
+            let first = blocks.first();
+            let s = changed(s, first);
+            let s = if blocks.is_whole(first) { s } else { keys().mask(s, m, first) };
             let max = softmax.maximum(&s);
             let (p, _) = softmax.exponentials(s, max);
             if S::PACKED {
-                vs.clear_next_from(&v_s, keys().inside::<BN>(blocks.last()));
+                vs.clear_next_from(&v_s, keys().inside::<BN>(first));
             }
             let (p, weighted) = blocks.fold(
                 (p.cast::<T>().operand(), acc),
