@@ -108,10 +108,13 @@ pub fn attention<
         if S::PACKED && m * BM as u32 >= queries {
             continue;
         }
-        let (blocks, place, of_keys) =
-            (sequences.walk::<BM, BN>(tile, keys), [matrix, head, m, 0], [first_key, keys.count as u32]);
-        let keys = || sequences.get(batch).keys;
-        let once = 0..!blocks.none() as u32;
+        let (blocks, place, of_keys) = (
+            sequences.walk::<BM, BN>(tile, keys.blocks::<BM, BN>(m)),
+            [matrix, head, m, 0],
+            [first_key, keys.count as u32],
+        );
+        let (none, keys) = (blocks.none(), || sequences.get(batch).keys);
+        let once = 0..!none as u32;
         let mut qs = q_pipe.loads(
             once,
             #[inline(always)]
@@ -147,7 +150,7 @@ pub fn attention<
                 added::<F, S, T, BM, BN, Y>(s, bias, terms, [batch, head, m, j])
             },
         );
-        if !blocks.none() {
+        if !none {
             let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale);
             let (q, k) = (qs.acquire(), ks.acquire());
             let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).wait();

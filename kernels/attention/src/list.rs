@@ -3,8 +3,9 @@
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
     ChainedGemm, Collective, Configuration, Element, Elements, FragmentLayout, FullRow, HandsOut, Multistage,
-    OneConsumerTwoProducers, OneConsumerTwoProducersTwoPerSm, Overlapped, Overlaps, Producers, Reads, RegisterBudget, Simt, Striped, ThreeConsumersThreeProducers,
-    TwoConsumersThreeProducers, Vectors, WarpSpecialized, warp,
+    OneConsumerTwoProducers, OneConsumerTwoProducersTwoPerSm, Overlapped, Overlaps, Producers, Reads,
+    RegisterBudget, Simt, Striped, ThreeConsumersThreeProducers, TwoConsumersThreeProducers, Vectors,
+    WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 

@@ -134,9 +134,10 @@ impl Sequences for Listed {
     type Walk<const BN: usize> = ListedBlocks<BN>;
 
     #[inline(always)]
-    fn walk<const BM: usize, const BN: usize>(&self, tile: QueryTile, keys: Keys) -> ListedBlocks<BN> {
+    fn walk<const BM: usize, const BN: usize>(&self, tile: QueryTile, seen: Blocks) -> ListedBlocks<BN> {
         let QueryTile { batch, head, m, .. } = tile;
-        let &Listed { lists, counts, of_lists, of_counts, most, key_blocks, query_block, key_block, .. } = self;
+        let &Listed { lists, counts, of_lists, of_counts, most, key_blocks, query_block, key_block, .. } =
+            self;
         let row = query_block.of(m * BM as u32).0;
         let at = |of_batch: u64, of_heads: u64, of_rows: u64| {
             batch as u64 * of_batch + head as u64 * of_heads + row as u64 * of_rows
@@ -144,14 +145,14 @@ impl Sequences for Listed {
         let count = counts + at(of_counts[0], of_counts[1], of_counts[2]);
         // SAFETY: the host passes a length for each block of queries of each head and sequence, or steps of 0 where they share it.
         let count = unsafe { global::ld_global_u32(count as *const u32) }.cast_signed();
-        let count = count.max(0).cast_unsigned().min(most);
+        let count = if seen.none() { 0 } else { count.max(0).cast_unsigned().min(most) };
         ListedBlocks {
             list: lists + at(of_lists[0], of_lists[1], of_lists[2]),
             step: of_lists[3],
             places: count * (key_block.divisor / BN as u32),
             key_blocks,
             key_block,
-            seen: keys.blocks::<BM, BN>(m),
+            seen,
         }
     }
 }

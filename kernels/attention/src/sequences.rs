@@ -57,7 +57,7 @@ pub trait Sequences: PassedAsIs {
     type Walk<const BN: usize>: Walk;
 
     /// That of a tile of `BM` queries, which see such keys.
-    fn walk<const BM: usize, const BN: usize>(&self, tile: QueryTile, keys: Keys) -> Self::Walk<BN>;
+    fn walk<const BM: usize, const BN: usize>(&self, tile: QueryTile, seen: Blocks) -> Self::Walk<BN>;
 }
 
 /// Sequences, however they lie.
@@ -106,8 +106,8 @@ impl Sequences for Equal {
     type Walk<const BN: usize> = Blocks;
 
     #[inline(always)]
-    fn walk<const BM: usize, const BN: usize>(&self, tile: QueryTile, keys: Keys) -> Blocks {
-        keys.blocks::<BM, BN>(tile.m)
+    fn walk<const BM: usize, const BN: usize>(&self, _: QueryTile, seen: Blocks) -> Blocks {
+        seen
     }
 }
 
@@ -204,8 +204,8 @@ impl Sequences for Packed {
     type Walk<const BN: usize> = Blocks;
 
     #[inline(always)]
-    fn walk<const BM: usize, const BN: usize>(&self, tile: QueryTile, keys: Keys) -> Blocks {
-        keys.blocks::<BM, BN>(tile.m)
+    fn walk<const BM: usize, const BN: usize>(&self, _: QueryTile, seen: Blocks) -> Blocks {
+        seen
     }
 }
 
@@ -242,8 +242,8 @@ impl Sequences for InCache {
     type Walk<const BN: usize> = Blocks;
 
     #[inline(always)]
-    fn walk<const BM: usize, const BN: usize>(&self, tile: QueryTile, keys: Keys) -> Blocks {
-        keys.blocks::<BM, BN>(tile.m)
+    fn walk<const BM: usize, const BN: usize>(&self, _: QueryTile, seen: Blocks) -> Blocks {
+        seen
     }
 }
 
