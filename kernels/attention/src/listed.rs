@@ -90,14 +90,12 @@ impl<const BN: usize> Walk for ListedBlocks<BN> {
         self.seen.whole(j)
     }
 
-    /// A block's number is read while the one before it is computed; at the end the last one's again, instead of none.
     #[inline(always)]
     fn fold<S>(&self, mut state: S, mut step: impl FnMut(S, u32, bool) -> S) -> S {
-        let (mut place, mut next) = (self.places - 1, self.block(self.places.saturating_sub(2)));
+        let mut place = self.places - 1;
         while place > 0 {
             place -= 1;
-            let j = next;
-            next = self.block(place.saturating_sub(1));
+            let j = self.block(place);
             state = if self.is_whole(j) { step(state, j, false) } else { step(state, j, true) };
         }
         state
