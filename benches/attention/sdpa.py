@@ -176,6 +176,8 @@ def prepare_sparse(*sizes):
     inputs = [(random(heads), random(kv_heads), random(kv_heads))]
     along = -(-length // block)
     diagonal = torch.eye(along, device="cuda", dtype=torch.bool).expand(1, heads, along, along)
+    # As if it were the first: of several shapes it would compile one kernel for all.
+    torch.compiler.reset()
     compiled = torch.compile(flex_attention)
     # Tiles that divide small blocks; else it chooses.
     options = {"BLOCK_M": block, "BLOCK_N": block} if block < 128 else None

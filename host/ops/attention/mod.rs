@@ -334,7 +334,7 @@ impl<'a> Attention<'a> {
     }
 
     /// The gradients of this attention by Q, K and V, and by its [bias](AttentionGradient::d_bias) and [sinks](AttentionGradient::d_sinks). Neither a cache nor divided
-    /// keys have any, and slopes have none of their own.
+    /// keys nor lists of blocks have any, and slopes have none of their own.
     pub fn gradient(self) -> AttentionGradient<'a> {
         AttentionGradient::new(self)
     }
