@@ -57,7 +57,7 @@ use crate::bias::added;
 /// row's exponentials, and slopes; `bias`, if it has any
 /// rows, is \[batch, heads, queries, keys\] and added to scaled ones. Columns of Q, K and V that are
 /// not there are zeros. A CTA takes tiles of `BM` queries in the order of `order`, packed ones from a queue in that of `list` if there is one,
-/// and walks over their keys in blocks of `BN`, last to first, which packed queries may have in the
+/// and walks over their keys in blocks of `BN`, last to first, or over those that lists name ([`Listed`]); packed queries may have keys in the
 /// pages of a cache, \[pages, KV heads, rows, columns\]; the softmax of one block runs under the next block's Q Kᵀ and its own P V.
 #[kernel(program = P)]
 pub fn attention<
