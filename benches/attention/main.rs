@@ -9,6 +9,7 @@
 //! cargo bench --bench attention -- --bias [BxHxSxD]    with a bias of scores
 //! cargo bench --bench attention -- --merge [SHAPES]    sequences that begin alike, whose shared keys are attended to once
 //! cargo bench --bench attention -- --scaled [SHAPES]   8-bit floats, on every kernel
+//! cargo bench --bench attention -- --sparse [SHAPES]   lists of the blocks of keys that queries see
 //! cargo bench --bench attention -- --host              what a call costs the host, alone
 //! ```
 //!
@@ -36,6 +37,7 @@ mod rank;
 mod scaled;
 #[path = "../common/shapes.rs"]
 mod shapes;
+mod sparse;
 mod table;
 
 use std::process::ExitCode;
@@ -72,6 +74,7 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
         Some((mode, [])) if mode == "--chunks" => chunks::table(device),
         Some((mode, words)) if mode == "--merge" => merge::table(device, words),
         Some((mode, words)) if mode == "--scaled" => scaled::table(device, words),
+        Some((mode, words)) if mode == "--sparse" => sparse::table(device, introduce(device).as_ref(), words),
         Some((mode, words)) if mode == "--bias" => bias::table(device, introduce(device).as_ref(), words),
         Some((mode, [])) if mode == "--packed" => packed::table(device, introduce(device).as_ref()),
         Some((mode, [])) if mode == "--host" => host::costs(device, introduce(device).as_ref()),

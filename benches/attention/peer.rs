@@ -49,6 +49,19 @@ impl Peer {
         Ok(self.0.ask(&format!("biased {words}"))?.split_whitespace().map(str::to_owned).collect())
     }
 
+    /// PyTorch's `flex_attention` of bf16 with a mask of random blocks and the diagonal's, of each of these densities, in hundredths; sequences, heads,
+    /// heads of keys, length, columns, and what a block has of queries and of keys.
+    pub fn prepare_sparse(
+        &self,
+        shape: [usize; 6],
+        causal: bool,
+        densities: &[usize],
+    ) -> Result<Vec<String>> {
+        let words = |of: &[usize]| of.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
+        let question = format!("sparse {} {} {}", words(&shape), u8::from(causal), words(densities));
+        Ok(self.0.ask(&question)?.split_whitespace().map(str::to_owned).collect())
+    }
+
     /// Measures one of them once on the device; gives the milliseconds of a launch.
     pub fn turn(&self, name: &str) -> Result<f64> {
         Ok(self.0.ask(&format!("turn {name}"))?.parse()?)

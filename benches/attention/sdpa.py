@@ -5,6 +5,7 @@ Questions come in lines, and each is answered by one:
     case TYPE BATCH HEADS KV_HEADS QUERIES KEYS D DV CAUSAL SETS   the names of those that can compute it
     packed HEADS KV_HEADS D CAUSAL LENGTHS                         the same for sequences one after the other, of bf16
     biased BATCH HEADS LENGTH D and the mask's four sizes          the same with a mask that is added to scores, of bf16
+    sparse BATCH HEADS KV_HEADS LENGTH D BLOCK CAUSAL HUNDREDTHS   the same with masks of random blocks, one for each density, of bf16
     turn NAME                                                      milliseconds of a launch on the device
     host NAME                                                      microseconds of a call on the host
 
@@ -162,6 +163,55 @@ def prepare_biased(*sizes):
     return those_that_can({name: peer(way) for name, way in ways.items()})
 
 
+def prepare_sparse(*sizes):
+    batch, heads, kv_heads, length, d, block, causal, *densities = map(int, sizes)
+    try:
+        from torch.nn.attention.flex_attention import BlockMask, flex_attention
+    except ImportError:
+        return {}
+
+    def random(heads):
+        return torch.randn((batch, heads, length, d), device="cuda", dtype=torch.bfloat16)
+
+    inputs = [(random(heads), random(kv_heads), random(kv_heads))]
+    along = -(-length // block)
+    diagonal = torch.eye(along, device="cuda", dtype=torch.bool).expand(1, heads, along, along)
+    # As if it were the first: of several shapes it would compile one kernel for all.
+    torch.compiler.reset()
+    compiled = torch.compile(flex_attention)
+    # Tiles that divide small blocks; else it chooses.
+    options = {"BLOCK_M": block, "BLOCK_N": block} if block < 128 else None
+
+    def causally(_batch, _head, query, key):
+        return query >= key
+
+    def lists(blocks):
+        order = blocks.to(torch.int8).argsort(-1, descending=True, stable=True)
+        return blocks.sum(-1).to(torch.int32), order.to(torch.int32)
+
+    def peer(hundredths):
+        listed = (torch.rand((1, heads, along, along), device="cuda") < hundredths / 100) | diagonal
+        if causal:
+            # Those of the diagonal are masked inside, the others are whole.
+            masked, whole = diagonal, listed.tril(-1)
+        else:
+            masked, whole = torch.zeros_like(listed), listed
+        mask = BlockMask.from_kv_blocks(
+            *lists(masked), *lists(whole), BLOCK_SIZE=block, mask_mod=causally if causal else None
+        )
+
+        def flex(q, k, v):
+            return compiled(q, k, v, block_mask=mask, enable_gqa=heads != kv_heads, kernel_options=options)
+
+        try:
+            return Peer(flex, contextlib.nullcontext, inputs)
+        except Exception as error:
+            # Compilers fail in ways of their own.
+            raise RuntimeError(first_line(error)) from error
+
+    return those_that_can({f"flex{of}": lambda of=of: peer(of) for of in densities})
+
+
 def those_that_can(peers):
     found = {}
     for name, peer in peers.items():
@@ -201,6 +251,11 @@ def main():
                 peers = {}
                 torch.cuda.empty_cache()
                 peers = prepare_biased(*words)
+                answer(" ".join(peers))
+            elif question == "sparse":
+                peers = {}
+                torch.cuda.empty_cache()
+                peers = prepare_sparse(*words)
                 answer(" ".join(peers))
             elif question == "turn":
                 answer(peers[words[0]].turn())

@@ -6,7 +6,7 @@ use crate::tensor::Untyped;
 #[cfg(feature = "pointwise")]
 use crate::{DType, Result, tensor::Layout};
 
-/// Lengths, offsets, page numbers, positions or slots in a device's memory: of `i32`, `u32` or `i64`. A view of one of these types is one, and so is a reference
+/// Lengths, offsets, page numbers, positions, slots or lists of blocks in a device's memory: of `i32`, `u32` or `i64`. A view of one of these types is one, and so is a reference
 /// to it.
 ///
 /// Kernels read the low 32 bits of each, as an `i32`: numbers beyond its range are not told from others.

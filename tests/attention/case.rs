@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::ops::Range;
 
 use tilewright::ops::{Attention, HalfElement};
-use tilewright::{Device, Stream, Tensor, TensorViewMut, f16};
+use tilewright::{Device, Result, Stream, Tensor, TensorViewMut, f16};
 use tilewright_support::Real;
 use tilewright_support::attention::{Head, Row, Scores};
 use tilewright_support::random::normal;
@@ -14,6 +14,7 @@ use tilewright_support::watched;
 
 use crate::cache::Cache;
 use crate::operand::{Operand, Place};
+use crate::sparse::Lists;
 use crate::terms::Terms;
 
 /// The tensors of an attention.
@@ -24,6 +25,7 @@ struct Inputs<T> {
     sinks: Option<Tensor<f32>>,
     slopes: Option<Tensor<f32>>,
     bias: Option<Tensor<T>>,
+    lists: Option<[Tensor<i32>; 2]>,
 }
 
 /// Element types.
@@ -78,6 +80,7 @@ pub struct Case<T> {
     pub cache: Cache,
     pub splits: Option<usize>,
     pub terms: Terms,
+    pub lists: Option<Lists>,
     /// A bias lies transposed.
     pub transposed: bool,
     /// Queries beside which another one of their tile sees a value that is NaN: their elements of its column may be NaN too.
@@ -97,6 +100,7 @@ impl<T: Input> Case<T> {
             cache: Cache::default(),
             splits: None,
             terms: Terms::default(),
+            lists: None,
             transposed: false,
             beside_nan: 0..0,
         }
@@ -127,20 +131,27 @@ impl<T: Input> Case<T> {
         self.run(device, None)
     }
 
-    /// Runs it on the kernels that can compute it and are to run: on the emulator on a sixth of them.
-    pub fn check_all(&self, device: &Device) -> Outcome {
+    /// The kernels that can compute it.
+    pub fn names(&self, device: &Device) -> Result<Vec<&'static str>> {
         let inputs = self.inputs(device)?;
         let [q, k, v] = &inputs.operands;
         let mut o = Operand::<T>::poisoned(device, self.places[3])?;
         let all = self.attention(&inputs).candidates(&q.view()?, &k.view()?, &v.view()?, &o.view_mut()?)?;
         let names = all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name());
+        Ok(names.collect())
+    }
+
+    /// Runs it on the kernels that can compute it and are to run: on the emulator on a sixth of them.
+    pub fn check_all(&self, device: &Device) -> Outcome {
         let of =
             format!("{:?} {:?} {:?} {:?} {:?}", T::DTYPE, self.places, self.scores, self.splits, self.terms);
-        let mut names = names.filter(|name| watched::runs(name) && picked(device, (name, &of), 8));
+        let names = self.names(device)?;
+        let mut names =
+            names.into_iter().filter(|name| watched::runs(name) && picked(device, (name, &of), 8));
         names.try_for_each(|name| self.run(device, Some(name)))
     }
 
-    fn inputs(&self, device: &Device) -> tilewright::Result<Inputs<T>> {
+    fn inputs(&self, device: &Device) -> Result<Inputs<T>> {
         let of = |i: usize| match i {
             0 => Operand::new(device, self.places[0], &self.inputs[0]),
             _ => self.cache.operand(device, self.places[i], &self.inputs[i]),
@@ -148,7 +159,8 @@ impl<T: Input> Case<T> {
         let [lengths, table] = [self.cache.lengths(device)?, self.cache.table(device, self.places[1].shape)?];
         let [sinks, slopes] = self.terms.tensors(device, self.sizes)?;
         let bias = self.terms.bias(device, self.sizes, self.transposed)?;
-        Ok(Inputs { operands: [of(0)?, of(1)?, of(2)?], lengths, table, sinks, slopes, bias })
+        let lists = self.lists.as_ref().map(|lists| lists.tensors(device)).transpose()?;
+        Ok(Inputs { operands: [of(0)?, of(1)?, of(2)?], lengths, table, sinks, slopes, bias, lists })
     }
 
     fn attention<'a>(&self, inputs: &'a Inputs<T>) -> Attention<'a> {
@@ -171,6 +183,10 @@ impl<T: Input> Case<T> {
             inputs.sinks.iter().fold(attention, |attention, sinks| attention.sinks(&sinks.view()));
         let attention =
             inputs.slopes.iter().fold(attention, |attention, slopes| attention.alibi_slopes(&slopes.view()));
+        let attention =
+            inputs.lists.iter().zip(&self.lists).fold(attention, |attention, ([lists, counts], of)| {
+                attention.block_lists(lists.view(), counts.view(), of.blocks)
+            });
         let Some(bias) = &inputs.bias else { return attention };
         attention.bias(if self.transposed { bias.view().transpose(2, 3).unwrap() } else { bias.view() })
     }
@@ -188,9 +204,9 @@ impl<T: Input> Case<T> {
             let mut lse = Operand::<f32>::poisoned(device, Place::bhsd([batch, heads, queries, 1]))?;
             let name = attention().plan(&q, &k, &v, &o.view_mut()?)?.kernel().name();
             let wrong = |what: &dyn Display| {
-                let Case { sizes, scores, places, cache, splits, terms, .. } = self;
+                let Case { sizes, scores, places, cache, splits, terms, lists, .. } = self;
                 format!(
-                    "{name}: {what}\n{sizes:?}\n{scores:?}\n{places:?}\n{cache:?}, {splits:?} splits, {terms:?}"
+                    "{name}: {what}\n{sizes:?}\n{scores:?}\n{places:?}\n{cache:?}, {splits:?} splits, {terms:?}, {lists:?}"
                 )
             };
             let mut rows: TensorViewMut<'_, f32> = lse.view_mut()?.select(3, 0)?;
@@ -213,6 +229,9 @@ impl<T: Input> Case<T> {
         let [q, k, v] = &self.inputs;
         let length = self.cache.length(batch, keys);
         let scores = self.terms.scores(self.scores, (batch, head), heads);
+        if let Some(lists) = &self.lists {
+            return rows.iter().map(|&i| self.listed_row(lists, (batch, head), i, scores)).collect();
+        }
         let head = [
             &q[(batch * heads + head) * queries * d..][..queries * d],
             &k[kv * keys * d..][..length * d],
@@ -221,7 +240,7 @@ impl<T: Input> Case<T> {
         Head::new(head, queries, length, [d, dv]).rows(rows, &scores)
     }
 
-    fn compare(&self, out: &[f32], lse: Option<&Vec<f32>>) -> Result<(), String> {
+    pub fn compare(&self, out: &[f32], lse: Option<&Vec<f32>>) -> std::result::Result<(), String> {
         let Sizes { batch, heads, queries, columns: [d, dv], .. } = self.sizes;
         let (rows, cap) = (sample(queries, ROWS), self.scores.softcap.map_or(0.0, f64::from));
         for b in 0..batch {

@@ -23,6 +23,7 @@ mod plan;
 mod queue;
 mod reuse;
 mod scaled;
+mod sparse;
 mod terms;
 mod values;
 mod views;
@@ -49,6 +50,17 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "ALiBi", terms::slopes)
         .device(Arch::Sm80, "a bias of scores", terms::bias)
         .device(Arch::Sm80, "sinks and slopes without keys, of any size", terms::extremes)
+        .device(Arch::Sm80, "sparse: lists of blocks on every kernel", sparse::kernels)
+        .device(Arch::Sm80, "sparse: several tiles a CTA", sparse::several_tiles_a_cta)
+        .device(Arch::Sm80, "sparse: lists of all densities and lengths", sparse::lengths)
+        .device(Arch::Sm80, "sparse: lists beside masks and sinks", sparse::masks)
+        .device(
+            Arch::Sm80,
+            "sparse: lists with numbers that name no block, and twice the same",
+            sparse::strays,
+        )
+        .device(Arch::Sm80, "sparse: what no list names", sparse::unlisted)
+        .device(Arch::Sm80, "sparse: other lists in a graph, of all types", sparse::replay)
         .device(Arch::Sm80, "lengths of sequences, in a cache", decode::lengths)
         .device(Arch::Sm80, "caches in shuffled pages", decode::pages)
         .device(Arch::Sm80, "1 to 16 queries of heads that share keys", decode::queries)

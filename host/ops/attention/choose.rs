@@ -115,6 +115,19 @@ impl Choice for Problem {
             (false, true) => return Err(Rejection::Because("it reads sequences of one length")),
             _ => {}
         }
+        match (kernel.listed(), self.sequences) {
+            (true, AnySequences::Listed(listed)) => {
+                let blocks = [listed.query_block.divisor, listed.key_block.divisor];
+                if blocks.iter().zip(kernel.tile).any(|(block, tile)| !block.is_multiple_of(tile)) {
+                    return Err(Rejection::Because("its tiles do not divide the blocks of the lists"));
+                }
+            }
+            (true, _) => return Err(Rejection::Because("it reads lists of blocks of keys")),
+            (false, AnySequences::Listed(_)) => {
+                return Err(Rejection::Because("it reads no lists of blocks"));
+            }
+            _ => {}
+        }
         if let Way::Queries(kernel) = kernel.way {
             if (self.packed_cache().is_some() || self.cached.any()) && !kernel.cached {
                 return Err(Rejection::Because("it reads keys of a tensor's rows, not of a cache"));
@@ -142,13 +155,14 @@ impl Choice for Problem {
 /// The time of a persistent kernel: waves of tiles, each as many blocks of keys as a tile sees in the mean.
 ///
 /// The constants are of an H200: of both products' steps 4096 take a cycle, of exponentials 16, of which half hide under the
-/// products, with a third warpgroup three fifths; a tile's load and epilogue take some 2000 cycles, a launch 3000. `mma.sync` is
+/// products, with a third warpgroup three fifths, of a single one none (not measured); a tile's load and epilogue take some 2000 cycles, a launch 3000. `mma.sync` is
 /// taken to have a quarter of that rate and to hide nothing, element-wise loads a sixteenth.
 fn estimate(problem: &Problem, kernel: &Compiled, sms: u32) -> Estimate {
     let Size { batch, heads, queries, columns: [_, columns], .. } = problem.size;
     let passes = (columns as u64).div_ceil(u64::from(kernel.columns[1]));
     let (slowness, shown) = match (kernel.arch, kernel.any_strides) {
         (Arch::Sm90a, _) if kernel.tile[0] > 128 => (1, 40),
+        (Arch::Sm90a, _) if kernel.tile[0] < 128 => (1, 100),
         (Arch::Sm90a, _) => (1, 50),
         (_, false) => (4, 100),
         (_, true) => (16, 100),
@@ -169,7 +183,13 @@ fn estimate(problem: &Problem, kernel: &Compiled, sms: u32) -> Estimate {
     let tiles = (batch as u64).saturating_mul(heads as u64).saturating_mul(along);
     let waves = tiles.div_ceil(u64::from(sms).max(1));
     let block = m * n * (d + dv) / 4096 * slowness + m * n / 16 * shown / 100;
-    let seen = |tile: u64| u64::from(blocks(of, &problem.keys, tile.min(u64::from(u32::MAX)) as u32));
+    // No more than lists have room for.
+    let most = match problem.sequences {
+        AnySequences::Listed(listed) => u64::from(listed.most * listed.key_block.divisor) / n,
+        _ => u64::MAX,
+    };
+    let seen =
+        |tile: u64| u64::from(blocks(of, &problem.keys, tile.min(u64::from(u32::MAX)) as u32)).min(most);
     let last = along.saturating_sub(1);
     // Exact where all tiles see as many, and where each sees as many more.
     let four_tiles = (seen(0) + 2 * seen(last / 2) + seen(last)) * block;

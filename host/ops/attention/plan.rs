@@ -5,6 +5,7 @@ use tilewright_attention::{AnySequences, SequenceList};
 use super::Attention;
 use super::bias::AttentionBias;
 use super::cache::Cached;
+use super::lists::Lists;
 use super::packed::Offsets;
 use super::problem::Problem;
 use super::queue::Queue;
@@ -80,6 +81,8 @@ pub struct AttentionViews<'a> {
     pub alibi_slopes: Option<TensorView<'a, f32>>,
     /// See [`Attention::bias`].
     pub bias: Option<AttentionBias<'a>>,
+    /// Lists and how much of each counts: see [`Attention::block_lists`].
+    pub block_lists: Option<[Indices<'a>; 2]>,
     /// As many elements as [`AttentionPlan::workspace_len`] says, contiguous and aligned to 16 bytes, of any values. Runs that may be at work at
     /// the same time, on whatever streams, have memory of their own. Packed sequences run without it too, and slower: see [`Attention::packed`].
     pub workspace: Option<TensorViewMut<'a, f32>>,
@@ -96,6 +99,7 @@ pub(super) struct Others<'v> {
     pub(super) sinks: Option<&'v TensorView<'v, f32>>,
     pub(super) slopes: Option<&'v TensorView<'v, f32>>,
     pub(super) bias: Option<&'v AttentionBias<'v>>,
+    pub(super) lists: Option<&'v [Indices<'v>; 2]>,
 }
 
 /// Places of a plan.
@@ -109,8 +113,10 @@ const V_SCALE: usize = 10;
 const SINKS: usize = 11;
 const SLOPES: usize = 12;
 const BIAS: usize = 13;
+const BLOCK_LISTS: usize = 14;
+const BLOCK_COUNTS: usize = 15;
 /// How many.
-const PLACES: usize = 14;
+const PLACES: usize = 16;
 
 /// The tensors of an attention, in the order of a plan's.
 pub(super) fn named<'v, T: Element, C: Element>(
@@ -135,6 +141,8 @@ pub(super) fn named<'v, T: Element, C: Element>(
         others.sinks.map(|sinks| Named::read("sinks", sinks)),
         others.slopes.map(|slopes| Named::read("alibi_slopes", slopes)),
         others.bias.map(AttentionBias::named),
+        indices("block_lists", others.lists.map(|[lists, _]| lists)),
+        indices("block_counts", others.lists.map(|[_, counts]| counts)),
     ]
 }
 
@@ -157,6 +165,8 @@ pub(super) fn problem<T: HalfElement, C: CacheElement<T>>(
     let scales = others.scales.map(|[k, v]| [k.planned(K_SCALE), v.planned(V_SCALE)]);
     let sinks = others.sinks.map(|sinks| sinks.planned(SINKS));
     let slopes = others.slopes.map(|slopes| slopes.planned(SLOPES));
+    let lists =
+        others.lists.map(|[lists, counts]| [lists.planned(BLOCK_LISTS), counts.planned(BLOCK_COUNTS)]);
     let here = Others {
         sinks: sinks.as_ref(),
         slopes: slopes.as_ref(),
@@ -167,6 +177,7 @@ pub(super) fn problem<T: HalfElement, C: CacheElement<T>>(
         key_offsets: key_offsets.as_ref(),
         scales: scales.as_ref().map(|[k, v]| [k, v]),
         bias: others.bias,
+        lists: lists.as_ref(),
     };
     check(o.device(), named(&q, [&k, &v], &o, &here).into_iter().flatten())?;
     let cached = Cached {
@@ -204,11 +215,25 @@ pub(super) fn problem<T: HalfElement, C: CacheElement<T>>(
         let was = format!("{} beside {what}", of_shape(bias.layout.shape()));
         return Err(Error::argument("bias", was, "left out: kernels of tiles of queries alone add one"));
     }
+    let lists = lists.map(|[lists, counts]| Lists {
+        lists: lists.untyped(),
+        counts: counts.untyped(),
+        blocks: options.blocks,
+    });
+    let beside = beside.into_iter().chain([
+        ("a softcap", options.softcap.is_some()),
+        ("alibi_slopes", terms.slopes.is_some()),
+        ("a bias", terms.bias.is_some()),
+    ]);
+    if let (Some(lists), Some((what, _))) = (&lists, beside.into_iter().find(|(_, given)| *given)) {
+        let was = format!("{} beside {what}", of_shape(lists.lists.layout.shape()));
+        return Err(Error::argument("block_lists", was, "left out: no kernel has both"));
+    }
     if let (Some(codes), Some(_)) = (cached.codes, &packed) {
         let allowed = format!("of {}, the type of `q`: few queries alone read keys of 8 bits", T::DTYPE);
         return Err(Error::argument("k", format!("of {codes} for packed sequences"), allowed));
     }
-    Problem::new((options, has_workspace), &q, &k, &v, &o, lse.as_ref(), (cached, packed, terms))
+    Problem::new((options, has_workspace), &q, &k, &v, &o, lse.as_ref(), (cached, packed, lists, terms))
 }
 
 impl AttentionPlan {
@@ -275,6 +300,7 @@ impl AttentionPlan {
             sinks,
             alibi_slopes,
             bias,
+            block_lists,
             workspace,
         } = views;
         let scales = cache_scales.as_ref().map(|[k, v]| [k, v]);
@@ -291,8 +317,9 @@ impl AttentionPlan {
         let workspace = workspace.as_ref();
         let memory = workspace.map(|workspace| Named::room("workspace", workspace));
         let (sinks, slopes) = (sinks.as_ref(), alibi_slopes.as_ref());
-        let bias = bias.as_ref();
-        let others = Others { lse, lengths, table, query_offsets, key_offsets, scales, sinks, slopes, bias };
+        let (bias, lists) = (bias.as_ref(), block_lists.as_ref());
+        let others =
+            Others { lse, lengths, table, query_offsets, key_offsets, scales, sinks, slopes, bias, lists };
         let places = self.places(stream, named(q, [k, v], o, &others), memory)?;
         let without = self.queue.is_some() && workspace.is_none();
         let room = if without { 0 } else { room(workspace, self.workspace_len)? };

@@ -6,6 +6,7 @@ use tilewright_attention::{AnySequences, Cache, CachedKeys, Capped, HeadTerms, K
 use tilewright_device::abi::GlobalAbi;
 
 use super::cache::{Cached, int};
+use super::lists::Lists;
 use super::packed::Offsets;
 use super::table::Kind;
 use super::terms::Terms;
@@ -33,6 +34,8 @@ pub(super) struct Options {
     pub(super) splits: Option<usize>,
     /// The most queries of a packed sequence.
     pub(super) longest: usize,
+    /// Queries and keys of the blocks that lists are of.
+    pub(super) blocks: [usize; 2],
 }
 
 /// The tensors of an attention, each of four dimensions.
@@ -105,7 +108,7 @@ impl Problem {
         v: &TensorView<'_, C>,
         o: &TensorViewMut<'_, T>,
         lse: Option<&TensorViewMut<'_, f32>>,
-        (cached, packed, terms): (Cached, Option<Offsets>, Terms),
+        (cached, packed, lists, terms): (Cached, Option<Offsets>, Option<Lists>, Terms),
     ) -> Result<Self> {
         let device = o.device();
         let in_cache = packed.as_ref().and_then(Offsets::in_cache);
@@ -131,7 +134,11 @@ impl Problem {
         let (size, keys, sequences) = match &packed {
             None => {
                 let seen = seen(queries, keys, options)?;
-                (size, seen, AnySequences::Equal(seen))
+                let sequences = match &lists {
+                    None => AnySequences::Equal(seen),
+                    Some(lists) => AnySequences::Listed(lists.argument(&size, seen)?),
+                };
+                (size, seen, sequences)
             }
             // For the estimate they have as many keys as queries, or as a cache has room for; the kernel reads how many there are.
             Some(packed) => {
@@ -203,9 +210,16 @@ impl Problem {
         let terms = &mut placed.terms;
         [terms.sinks, terms.slopes] = [terms.sinks, terms.slopes].map(|at| places.at(at));
         placed.bias = placed.bias.map(|bias| places.of(&bias));
-        if let AnySequences::Packed(packed) = &mut placed.sequences {
-            packed.query_offsets = places.at(packed.query_offsets);
-            packed.keys = places.at(packed.keys);
+        match &mut placed.sequences {
+            AnySequences::Equal(_) => {}
+            AnySequences::Packed(packed) => {
+                packed.query_offsets = places.at(packed.query_offsets);
+                packed.keys = places.at(packed.keys);
+            }
+            AnySequences::Listed(listed) => {
+                listed.lists = places.at(listed.lists);
+                listed.counts = places.at(listed.counts);
+            }
         }
         placed
     }

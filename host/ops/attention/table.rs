@@ -83,6 +83,11 @@ impl Compiled {
         matches!(self.way, Way::Queries(kernel) if kernel.packed)
     }
 
+    /// Reads lists of blocks of keys.
+    pub(super) fn listed(&self) -> bool {
+        matches!(self.way, Way::Queries(kernel) if kernel.listed)
+    }
+
     /// Loads it, and orders its work.
     pub(super) fn prepare(&self, problem: &Problem, splits: u32) -> Result<Prepared> {
         match self.way {
@@ -167,6 +172,7 @@ impl Queries {
         match problem.sequences {
             AnySequences::Equal(keys) => self.launch(problem, stream, overlap, (Equal(keys), list)),
             AnySequences::Packed(packed) => self.launch(problem, stream, overlap, (packed, list)),
+            AnySequences::Listed(listed) => self.launch(problem, stream, overlap, (listed, list)),
         }
     }
 

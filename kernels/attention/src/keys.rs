@@ -6,6 +6,8 @@ use tilewright_device::abi::PassedAsIs;
 use tilewright_device::layout::FragmentLayout;
 use tilewright_device::tile::{Fragment, Rows};
 
+use crate::walk::Walk;
+
 /// Query i sees keys j with `i + low <= j <= i + high`, as far as there are so many.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,7 +43,7 @@ impl Blocks {
     pub fn none(&self) -> bool {
         self.begin >= self.end
     }
-    /// The last block: where the walk begins.
+    /// The last block.
     #[inline(always)]
     pub fn last(&self) -> u32 {
         self.end - 1
@@ -69,11 +71,32 @@ impl Blocks {
         let at = |part: u32| self.begin + (count as u64 * part as u64 / parts.max(1) as u64) as u32;
         Blocks { begin: at(part), end: at(part + 1), ..*self }
     }
-    /// `step(state, block, masked)` for all blocks but the last, descending; `masked` where not every query sees every key.
-    ///
-    /// `step` is inlined twice: masked blocks come before and, with a window, after those that are not.
+}
+
+impl Walk for Blocks {
     #[inline(always)]
-    pub fn fold<S>(&self, mut state: S, mut step: impl FnMut(S, u32, bool) -> S) -> S {
+    fn none(&self) -> bool {
+        Blocks::none(self)
+    }
+
+    #[inline(always)]
+    fn first(&self) -> u32 {
+        self.last()
+    }
+
+    #[inline(always)]
+    fn steps(self) -> impl Iterator<Item = u32> {
+        self.all().rev()
+    }
+
+    #[inline(always)]
+    fn is_whole(&self, j: u32) -> bool {
+        self.whole(j)
+    }
+
+    /// Masked blocks come before and, with a window, after those that are not.
+    #[inline(always)]
+    fn fold<S>(&self, mut state: S, mut step: impl FnMut(S, u32, bool) -> S) -> S {
         let (mut j, mut masked_to, mut whole_to) = (self.end - 1, self.whole_end, self.whole_begin);
         while j > self.begin {
             while j > masked_to {

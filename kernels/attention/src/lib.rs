@@ -10,6 +10,7 @@ pub mod gradient;
 mod kept;
 mod keys;
 mod list;
+mod listed;
 mod order;
 mod parts;
 mod prepare;
@@ -19,6 +20,7 @@ mod score;
 mod sequences;
 mod states;
 mod terms;
+mod walk;
 
 pub use cache::{Cache, KeyPart, KeyParts, SplitOrder};
 pub use decode_list::{DECODE, DecodeKernel, MERGE, MergeKernel};
@@ -26,6 +28,7 @@ pub use flash_decoding::{DecodeArgs, decode};
 pub use kept::{CodesOf, Kept};
 pub use keys::{Blocks, Keys};
 pub use list::{ATTENTION, AttentionKernel, LISTS, ListKernel, STATES, StatesKernel};
+pub use listed::{Listed, ListedBlocks};
 pub use order::{QueryTile, QueryTiles, TileOrder};
 pub use parts::{MergeArgs, merge};
 pub use prepare::{ListOrder, ListSequencesArgs, list_sequences};
@@ -34,6 +37,7 @@ pub use score::{Capped, Plain, Score};
 pub use sequences::{AnySequences, CachedKeys, Equal, InCache, Packed, Sequence, Sequences};
 pub use states::{MergeStatesArgs, merge_states};
 pub use terms::HeadTerms;
+pub use walk::Walk;
 
 use core::convert::identity;
 use core::f32::consts::LN_2;
@@ -54,7 +58,7 @@ use crate::bias::added;
 /// row's exponentials, and slopes; `bias`, if it has any
 /// rows, is \[batch, heads, queries, keys\] and added to scaled ones. Columns of Q, K and V that are
 /// not there are zeros. A CTA takes tiles of `BM` queries in the order of `order`, packed ones from a queue in that of `list` if there is one,
-/// and walks over their keys in blocks of `BN`, last to first, which packed queries may have in the
+/// and walks over their keys in blocks of `BN`, last to first, or over those that lists name ([`Listed`]); packed queries may have keys in the
 /// pages of a cache, \[pages, KV heads, rows, columns\]; the softmax of one block runs under the next block's Q Kᵀ and its own P V.
 #[kernel(program = P)]
 pub fn attention<
@@ -99,22 +103,26 @@ pub fn attention<
     let mut queue = S::queue(slots, order, list);
     for own in QueryTiles::of::<S>(order) {
         let tile = if S::PACKED { queue.next() } else { Some(own) };
-        let Some(QueryTile { batch, head, kv_head, m }) = tile else { break };
+        let Some(tile) = tile else { break };
+        let QueryTile { batch, head, kv_head, m } = tile;
         let Sequence { batch: matrix, first_query, queries, first_key, keys } = sequences.get(batch);
         if S::PACKED && m * BM as u32 >= queries {
             continue;
         }
-        let (blocks, place, of_keys) =
-            (keys.blocks::<BM, BN>(m), [matrix, head, m, 0], [first_key, keys.count as u32]);
-        let keys = || sequences.get(batch).keys;
-        let once = 0..!blocks.none() as u32;
+        let (blocks, place, of_keys) = (
+            sequences.walk::<BM, BN>(tile, keys.blocks::<BM, BN>(m)),
+            [matrix, head, m, 0],
+            [first_key, keys.count as u32],
+        );
+        let (none, keys) = (blocks.none(), || sequences.get(batch).keys);
+        let once = 0..!none as u32;
         let mut qs = q_pipe.loads(
             once,
             #[inline(always)]
             |s, _| copy(q.get().tile(place).of_rows(first_query, queries), q_s.at(s)),
         );
         let mut ks = k_pipe.loads(
-            blocks.all().rev(),
+            blocks.steps(),
             #[inline(always)]
             |s, j| match S::CACHED {
                 false => copy(k.get().tile([matrix, kv_head, j, 0]).of_rows(first_key, u32::MAX), k_s.at(s)),
@@ -122,7 +130,7 @@ pub fn attention<
             },
         );
         let mut vs = v_pipe.loads(
-            blocks.all().rev(),
+            blocks.steps(),
             #[inline(always)]
             |s, j| match S::CACHED {
                 false => copy(v.get().tile([matrix, kv_head, j, 0]).of_rows(first_key, u32::MAX), v_s.at(s)),
@@ -143,17 +151,18 @@ pub fn attention<
                 added::<F, S, T, BM, BN, Y>(s, bias, terms, [batch, head, m, j])
             },
         );
-        if !blocks.none() {
+        if !none {
             let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale);
             let (q, k) = (qs.acquire(), ks.acquire());
             let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).wait();
             ks.release(k);
-            let s = changed(s, blocks.last());
-            let s = if blocks.whole(blocks.last()) { s } else { keys().mask(s, m, blocks.last()) };
+            let first = blocks.first();
+            let s = changed(s, first);
+            let s = if blocks.is_whole(first) { s } else { keys().mask(s, m, first) };
             let max = softmax.maximum(&s);
             let (p, _) = softmax.exponentials(s, max);
             if S::PACKED {
-                vs.clear_next_from(&v_s, keys().inside::<BN>(blocks.last()));
+                vs.clear_next_from(&v_s, keys().inside::<BN>(first));
             }
             let (p, weighted) = blocks.fold(
                 (p.cast::<T>().operand(), acc),

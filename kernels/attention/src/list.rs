@@ -3,13 +3,15 @@
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
     ChainedGemm, Collective, Configuration, Element, Elements, FragmentLayout, FullRow, HandsOut, Multistage,
-    Overlapped, Overlaps, Producers, Reads, RegisterBudget, Simt, Striped, ThreeConsumersThreeProducers,
-    TwoConsumersThreeProducers, Vectors, WarpSpecialized, warp,
+    OneConsumerTwoProducers, OneConsumerTwoProducersTwoPerSm, Overlapped, Overlaps, Producers, Reads,
+    RegisterBudget, Simt, Striped, ThreeConsumersThreeProducers, TwoConsumersThreeProducers, Vectors,
+    WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
 use crate::attention;
 use crate::keys::{Blocks, Keys};
+use crate::listed::Listed;
 use crate::prepare::list_sequences;
 use crate::score::{Capped, Plain, Score};
 use crate::sequences::{Equal, InCache, Packed, Sequences};
@@ -26,6 +28,8 @@ pub struct AttentionKernel {
     pub packed: bool,
     /// True when the keys of such sequences may also lie in a cache.
     pub cached: bool,
+    /// True when it walks over the blocks of keys that lists name.
+    pub listed: bool,
     /// Queries of a tile, keys of a block.
     pub tile: [u32; 2],
     /// The most columns of Q and K, and of V and O in one launch.
@@ -52,6 +56,7 @@ where
         score: F::NAME,
         packed: S::PACKED,
         cached: S::CACHED,
+        listed: S::LISTED,
         tile: [BM as u32, BN as u32],
         columns: [D as u32, DV as u32],
         stages: STAGES as u32,
@@ -117,6 +122,25 @@ kernels! {
     for T in [f16, bf16], (SCORE, F) in CAPPED {
         sm_90: [attention_sm_90_ T _ SCORE _128x128d64x64s2]:
             attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, F, Equal, 128, 128, 64, 64, 2>;
+    }
+    // Tiles of 64 x 64 are for blocks that larger ones do not divide, two of them on an SM.
+    for T in [f16, bf16] {
+        sm_90: [attention_sm_90_ T _plain_listed_128x128d64x64s2]:
+            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, Plain, Listed, 128, 128, 64, 64, 2>;
+        sm_90: [attention_sm_90_ T _plain_listed_64x64d64x64s2]:
+            attention<WarpSpecialized<OneConsumerTwoProducersTwoPerSm>, FullRow<1>, T, Plain, Listed, 64, 64, 64, 64, 2>;
+        sm_90: [attention_sm_90_ T _plain_listed_128x128d128x128s2]:
+            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, Plain, Listed, 128, 128, 128, 128, 2>;
+        sm_90: [attention_sm_90_ T _plain_listed_64x64d128x128s2]:
+            attention<WarpSpecialized<OneConsumerTwoProducersTwoPerSm>, FullRow<1>, T, Plain, Listed, 64, 64, 128, 128, 2>;
+        sm_90: [attention_sm_90_ T _plain_listed_128x64d256x256s2]:
+            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, Plain, Listed, 128, 64, 256, 256, 2>;
+        sm_90: [attention_sm_90_ T _plain_listed_64x64d256x256s2]:
+            attention<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, Plain, Listed, 64, 64, 256, 256, 2>;
+        sm_80: [attention_sm_80_ T _plain_listed_64x64d128x128s2]:
+            attention<Multistage<4, Vectors>, warp::FullRow<4>, T, Plain, Listed, 64, 64, 128, 128, 2>;
+        sm_80: [attention_sm_80_ T _plain_listed_64x32d256x128s2]:
+            attention<Multistage<4, Elements>, warp::FullRow<4>, T, Plain, Listed, 64, 32, 256, 128, 2>;
     }
 }
 

@@ -2,9 +2,11 @@
 
 use core::iter::{self, Empty};
 
-use super::Keys;
+use crate::keys::{Blocks, Keys};
+use crate::listed::Listed;
 use crate::order::{QueryTile, TileOrder};
 use crate::queue::{PackedTiles, SequenceList};
+use crate::walk::Walk;
 use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::global;
 use tilewright_device::tile::{
@@ -32,6 +34,8 @@ pub trait Sequences: PassedAsIs {
     const PACKED: bool;
     /// Whether keys may lie in a cache.
     const CACHED: bool = false;
+    /// Whether lists say which blocks of keys queries see.
+    const LISTED: bool = false;
 
     /// `sequences`, if they are of this kind.
     fn of(sequences: AnySequences) -> Option<Self>;
@@ -48,6 +52,12 @@ pub trait Sequences: PassedAsIs {
         order: InPlace<TileOrder>,
         list: InPlace<SequenceList>,
     ) -> Self::Queue<P>;
+
+    /// A walk over blocks of `BN` keys.
+    type Walk<const BN: usize>: Walk;
+
+    /// That of a tile of `BM` queries, which see such keys.
+    fn walk<const BM: usize, const BN: usize>(&self, tile: QueryTile, seen: Blocks) -> Self::Walk<BN>;
 }
 
 /// Sequences, however they lie.
@@ -57,6 +67,8 @@ pub enum AnySequences {
     Equal(Keys),
     /// See [`Packed`].
     Packed(Packed),
+    /// See [`Listed`].
+    Listed(Listed),
 }
 
 /// Sequences of one length, each a matrix of its own.
@@ -70,7 +82,7 @@ impl Sequences for Equal {
     fn of(sequences: AnySequences) -> Option<Self> {
         match sequences {
             AnySequences::Equal(keys) => Some(Equal(keys)),
-            AnySequences::Packed(_) => None,
+            _ => None,
         }
     }
 
@@ -89,6 +101,13 @@ impl Sequences for Equal {
     #[inline(always)]
     fn get(&self, i: u32) -> Sequence {
         Sequence { batch: i, first_query: 0, queries: u32::MAX, first_key: 0, keys: self.0 }
+    }
+
+    type Walk<const BN: usize> = Blocks;
+
+    #[inline(always)]
+    fn walk<const BM: usize, const BN: usize>(&self, _: QueryTile, seen: Blocks) -> Blocks {
+        seen
     }
 }
 
@@ -161,8 +180,8 @@ impl Sequences for Packed {
 
     fn of(sequences: AnySequences) -> Option<Self> {
         match sequences {
-            AnySequences::Equal(_) => None,
             AnySequences::Packed(packed) => Some(packed),
+            _ => None,
         }
     }
 
@@ -180,6 +199,13 @@ impl Sequences for Packed {
     #[inline(always)]
     fn get(&self, i: u32) -> Sequence {
         self.sequence(i, [self.log2_bytes[0], 1, 0])
+    }
+
+    type Walk<const BN: usize> = Blocks;
+
+    #[inline(always)]
+    fn walk<const BM: usize, const BN: usize>(&self, _: QueryTile, seen: Blocks) -> Blocks {
+        seen
     }
 }
 
@@ -211,6 +237,13 @@ impl Sequences for InCache {
     fn get(&self, i: u32) -> Sequence {
         let Packed { log2_bytes, offset_keys, fewest_keys, .. } = self.0;
         self.0.sequence(i, [log2_bytes[1], offset_keys, fewest_keys])
+    }
+
+    type Walk<const BN: usize> = Blocks;
+
+    #[inline(always)]
+    fn walk<const BM: usize, const BN: usize>(&self, _: QueryTile, seen: Blocks) -> Blocks {
+        seen
     }
 }
 

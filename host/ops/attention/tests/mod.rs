@@ -4,6 +4,7 @@ use super::*;
 use crate::backend::fake::{self, VAST};
 use crate::{Arch, Device, Element, bf16, f16};
 
+mod lists;
 mod memory;
 mod terms;
 
