@@ -18,6 +18,7 @@ use tilewright_device::tile::{
 
 use crate::keys::Keys;
 use crate::order::{QueryTile, TileOrder, tile_numbers};
+use crate::walk::Walk;
 
 /// What exponentials are multiplied by, to base 2, before they are rounded to e4m3, whose largest number is 448 and whose least is 2^-9: the row's
 /// largest is 256.
@@ -74,12 +75,12 @@ pub fn scaled_attention<
             |s, _| copy(q.get().tile(place), q_s.at(s)),
         );
         let mut ks = k_pipe.loads(
-            blocks().all().rev(),
+            blocks().steps(),
             #[inline(always)]
             |s, j| copy(k.get().tile([batch, kv_head, j, 0]), k_s.at(s)),
         );
         let mut vs = v_pipe.loads(
-            blocks().all().rev(),
+            blocks().steps(),
             #[inline(always)]
             |s, j| copy(v.get().tile([batch, kv_head, 0, j]), v_s.at(s)),
         );
