@@ -186,7 +186,7 @@ def prepare_sparse(*sizes):
         return query >= key
 
     def lists(blocks):
-        order = blocks.to(torch.int8).argsort(-1, descending=True, stable=True)
+        order = blocks.to(torch.int8).argsort(dim=-1, descending=True, stable=True)
         return blocks.sum(-1).to(torch.int32), order.to(torch.int32)
 
     def peer(hundredths):

@@ -24,6 +24,11 @@ use crate::walk::Walk;
 /// largest is 256.
 const RAISED: f32 = 8.0;
 
+/// Whether warpgroups issue their products in turn: products bound wide heads, which gain 8% by it, exponentials narrow ones, which lose 1 to 5%.
+const fn in_turn(columns: usize, of_values: usize) -> bool {
+    columns + of_values > 256
+}
+
 /// O = softmax(scale Q Kᵀ + mask) V of e4m3, with sums of f32 (Shah et al. 2024, "Low-precision with FP8").
 ///
 /// Q \[batch, heads, queries, D\] and K \[batch, KV heads, keys, D\] in pairs of columns, V \[batch, KV heads, DV, keys\] in pairs of keys, which lie in their lines as
@@ -63,6 +68,7 @@ pub fn scaled_attention<
     let mut out = cta.output::<U, BM, DV, Y>();
     let (mut k_pipe, mut v_pipe) = (cta.pipeline(k_stages), cta.pipeline(v_stages));
     let mut q_pipe = cta.pipeline_by_warpgroup(q_stage);
+    let turns = cta.turns();
     // Producers beside 240 registers of a consumer have 24: each of their loads finds out anew what it loads.
     for number in tile_numbers(order) {
         let tile = || order.get().tile(number);
@@ -104,10 +110,21 @@ pub fn scaled_attention<
                 #[inline(always)]
                 |(p, acc), j, masked| {
                     let k = ks.acquire();
+                    if const { in_turn(2 * D, DV) } {
+                        turns.take();
+                    }
                     let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).commit();
                     let v = vs.acquire();
                     let acc = gemm(Y::default(), p, v_s.at(v.full()).t(), acc);
-                    let (s, acc) = s.behind(acc, || {});
+                    let (s, acc) = s.behind(
+                        acc,
+                        #[inline(always)]
+                        || {
+                            if const { in_turn(2 * D, DV) } {
+                                turns.pass();
+                            }
+                        },
+                    );
                     ks.release(k);
                     let s = if masked { keys.get().mask(s, m, j) } else { s };
                     let mut max = softmax.maximum(&s);
