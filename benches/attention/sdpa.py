@@ -196,14 +196,15 @@ def prepare_sparse(*sizes):
             masked, whole = diagonal, listed.tril(-1)
         else:
             masked, whole = torch.zeros_like(listed), listed
-        mask = BlockMask.from_kv_blocks(
-            *lists(masked), *lists(whole), BLOCK_SIZE=block, mask_mod=causally if causal else None
-        )
+        mask_mod = causally if causal else None
 
         def flex(q, k, v):
             return compiled(q, k, v, block_mask=mask, enable_gqa=heads != kv_heads, kernel_options=options)
 
         try:
+            mask = BlockMask.from_kv_blocks(
+                *lists(masked), *lists(whole), BLOCK_SIZE=block, mask_mod=mask_mod, seq_lengths=(length, length)
+            )
             return Peer(flex, contextlib.nullcontext, inputs)
         except Exception as error:
             # Compilers fail in ways of their own.

@@ -300,8 +300,8 @@ pub fn planned(device: &Device) -> Outcome {
     let mut o = Tensor::filled(device, bf16::NAN, &o_shape)?;
     let plan =
         ScaledAttention::new().scale_v(&scale.view()).plan(&q.view(), &k.view(), &v.view(), &o.view_mut())?;
-    // 160 keys of 64 columns, of two heads in all.
-    assert_eq!(plan.workspace_len(), 2 * 64 * 160 / 4);
+    // 192 keys of 64 columns, of two heads in all.
+    assert_eq!(plan.workspace_len(), 2 * 64 * 192 / 4);
     let mut workspace = Tensor::filled(device, f32::NAN, &[plan.workspace_len()])?;
     let graph: Graph = stream.capture(|stream| {
         let mut views = ScaledAttentionViews {

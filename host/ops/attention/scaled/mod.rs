@@ -35,8 +35,9 @@ pub type ScaledAttentionCandidate = Candidate<Compiled>;
 /// - Heads, masks and alignment are those of [`Attention`](super::Attention): KV heads divide heads, the last query is aligned with the last key.
 /// - Scores are sums of f32 over products of e4m3, times the scales of Q and K and the scale of all. Their exponentials, the row's largest being 256, are rounded to e4m3
 ///   before they multiply V: those below 2^-18 of the largest become zeros. The row's sum has them in f32. O is rounded to `T`, to nearest even.
-/// - The tensor cores add up products of 8-bit floats with some 13 bits: with values of random signs and 16384 keys results are about as far off by that as by the rounding of
-///   the exponentials.
+/// - With random numbers, causal, results are off by 1.1 to 1.5% of their length, at 1024 as at 65536 keys, and by 3% from those of what was quantised (seen on an
+///   H200; `examples/attention_fp8.rs`).
+/// - It takes 0.6 of the time that bf16 takes with 256 columns and some thousand keys, 0.9 with 128, as much with 64; see BENCHMARKS.md.
 /// - A NaN in Q or K stays in the rows of the queries that see it; in V it may reach its column in all rows, as in [`Attention`](super::Attention). A scale that is not
 ///   above 0 and finite gives any values.
 /// - A query that sees no key has an O of 0 and a log-sum-exp of -inf.

@@ -60,7 +60,7 @@ impl ScaledAttentionPlan {
         Ok(ScaledAttentionPlan { choice, operands, problem, loaded, overlap: attention.overlap })
     }
 
-    /// Elements of the [workspace](ScaledAttentionViews::workspace): V's bytes, with each sequence's keys rounded up to a multiple of 32, in units of 4.
+    /// Elements of the [workspace](ScaledAttentionViews::workspace): V's bytes, with each sequence's keys rounded up to a multiple of 64, in units of 4.
     pub fn workspace_len(&self) -> usize {
         self.problem.workspace_len()
     }

@@ -91,8 +91,8 @@ impl Problem {
             size,
             keys: seen(queries, keys, options)?,
         };
-        if problem.value_threads().is_none() {
-            return Err(Error::argument("v", of_shape(v.shape()), "of fewer than 2^37 elements"));
+        if problem.value_tiles().is_none() {
+            return Err(Error::argument("v", of_shape(v.shape()), "of fewer than 2^39 elements"));
         }
         Ok(problem)
     }
@@ -120,13 +120,13 @@ impl Problem {
         self.size.keys.next_multiple_of(VALUES_TILE[0] as usize)
     }
 
-    /// Threads that lay V, if they can be counted.
-    pub(super) fn value_threads(&self) -> Option<u32> {
+    /// Tiles in which V is laid, if they can be counted.
+    pub(super) fn value_tiles(&self) -> Option<u32> {
         let Size { batch, kv_heads, keys, columns: [_, dv], .. } = self.size;
         let [of_keys, of_columns] = VALUES_TILE.map(|n| n as usize);
-        let lines = batch.checked_mul(kv_heads)?.checked_mul(dv / of_columns)?;
-        let threads = lines.checked_mul(keys.div_ceil(of_keys))?;
-        u32::try_from(threads).ok().filter(|&threads| threads < 1 << 30)
+        let lines = batch.checked_mul(kv_heads)?.checked_mul(dv.div_ceil(of_columns))?;
+        let tiles = lines.checked_mul(keys.div_ceil(of_keys))?;
+        u32::try_from(tiles).ok().filter(|&tiles| tiles < 1 << 28)
     }
 
     /// Elements of f32 in which V lies as products take it.

@@ -22,9 +22,6 @@ use crate::{AnyFunction, Arch, DType, Device, Error, KernelSet, Launch, Result, 
 /// One compiled kernel.
 pub type Compiled = Listed<ScaledKernel>;
 
-/// Threads of a CTA that lays V.
-const THREADS: u32 = 256;
-
 static TABLE: LazyLock<Table<&'static str, Compiled>> =
     LazyLock::new(|| Table::new(SCALED.iter().map(|kernel| (kernel.output, *kernel))));
 
@@ -85,6 +82,8 @@ pub(super) struct Loaded {
     kernel: Compiled,
     function: AnyFunction,
     values: AnyFunction,
+    /// Tiles of V that a CTA lays.
+    values_tiles: u32,
     ctas: u32,
 }
 
@@ -98,7 +97,9 @@ impl Loaded {
         })?;
         let function = device.listed(&KERNELS, kernel)?;
         let ctas = function.resident_ctas().max(1);
-        Ok(Loaded { kernel: *kernel, function, values: device.listed(&KERNELS, values)?, ctas })
+        let values_tiles = values.warps;
+        let values = device.listed(&KERNELS, values)?;
+        Ok(Loaded { kernel: *kernel, function, values, values_tiles, ctas })
     }
 
     /// Lays V in the workspace, and computes as many of its columns at a time as the kernel has room for.
@@ -124,19 +125,21 @@ impl Loaded {
         let Size { kv_heads, keys, columns: [_, dv], .. } = problem.size;
         let v = &problem.inputs[2];
         let [of_keys, of_columns] = VALUES_TILE;
-        // There are fewer than 2^30.
-        let units = problem.value_threads().unwrap_or(0);
+        // There are fewer than 2^28.
+        let tiles = problem.value_tiles().unwrap_or(0);
         let values = Values {
             from: v.address,
             strides: [0, 1, 2].map(|dim| (v.layout.strides()[dim] * DType::F16.bytes()) as u64),
             to: workspace,
-            by_columns: Division::by(dv as u32 / of_columns),
+            by_columns: Division::by((dv as u32).div_ceil(of_columns)),
             by_keys: Division::by((keys as u32).div_ceil(of_keys)),
             by_heads: Division::by(kv_heads as u32),
             keys: keys as u32,
-            units,
+            columns: dv as u32,
+            tiles,
+            padding: 0,
         };
-        let launch = Launch::grid([units.div_ceil(THREADS), 1, 1]).pdl(overlap);
+        let launch = Launch::grid([tiles.div_ceil(self.values_tiles), 1, 1]).pdl(overlap);
         // SAFETY: the arguments are those of `laid_values`. V is borrowed by the caller and lies in contiguous columns at multiples of 16 bytes; the workspace, which
         // the caller has alone, is as large as all of its lines. It waits for the preceding grid before it reads or writes.
         unsafe { self.values.launch_block(stream, &launch, &LaidValuesArgs { values }) }

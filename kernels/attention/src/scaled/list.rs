@@ -70,11 +70,14 @@ kernels! {
 
 /// A kernel that lays V of 8-bit floats.
 #[derive(Clone, Copy, Debug)]
-pub struct ScaledValuesKernel;
+pub struct ScaledValuesKernel {
+    /// Warps of a CTA, each with a tile of its own.
+    pub warps: u32,
+}
 
 impl<P: Overlaps> Described for laid_values<P> {
     type Description = ScaledValuesKernel;
-    const DESCRIPTION: ScaledValuesKernel = ScaledValuesKernel;
+    const DESCRIPTION: ScaledValuesKernel = ScaledValuesKernel { warps: P::THREADS / 32 };
 }
 
 kernels! {
