@@ -202,54 +202,6 @@ impl<'a> Attention<'a> {
     pub fn bias(self, bias: impl Into<AttentionBias<'a>>) -> Self {
         Attention { bias: Some(bias.into()), ..self }
     }
-    /// Which blocks of keys queries see: block-sparse attention (Dao et al. 2022, section 3.3; in the form of FlexAttention's `BlockMask`, Dong et al.
-    /// 2024). Queries and keys lie in `blocks` of so many each, multiples of 64; the last ones may be short. The queries of block i see the keys of the blocks
-    /// `lists`\[batch, head, i, ..`counts`\[batch, head, i\]\] and no others; a mask and sinks apply on top.
-    ///
-    /// | numbers | shape, or one that broadcasts to it |
-    /// | --- | --- |
-    /// | `lists` | \[batch, heads, blocks of queries, most\] |
-    /// | `counts` | \[batch, heads, blocks of queries\] |
-    ///
-    /// Strides are any. Both are read when the kernel runs. A list has its blocks in any order, each once: keys that are listed twice count twice. A number that
-    /// names no block of keys is passed over; counts below 0 are taken as 0, and those beyond the room of a list as all of it. What lies behind
-    /// them is not used.
-    ///
-    /// Blocks of 128 queries and keys, or multiples, are the fastest. What is listed is loaded and multiplied even where the mask hides it, so that lists of
-    /// a causal attention leave out the blocks behind the diagonal. There are neither gradients nor a [`softcap`](Self::softcap), slopes of
-    /// [ALiBi](Self::alibi_slopes), a [`bias`](Self::bias), [`lengths`](Self::lengths), a [`block_table`](Self::block_table), keys of 8 bits,
-    /// [`packed`](Self::packed) sequences and [`splits`](Self::splits).
-    ///
-    /// ```no_run
-    /// use tilewright::ops::Attention;
-    /// use tilewright::{Device, Tensor, bf16};
-    ///
-    /// # fn main() -> tilewright::Result<()> {
-    /// let device = Device::default()?;
-    /// let x = Tensor::<bf16>::zeros(&device, &[2, 32, 512, 128])?;
-    /// let mut o = Tensor::<bf16>::zeros(&device, &[2, 32, 512, 128])?;
-    /// // All sequences and heads share the lists: a block of 128 queries sees the first block of keys and its own.
-    /// let lists = Tensor::<i32>::from_slice(&device, &[0, 0, 0, 1, 0, 2, 0, 3], &[4, 2])?;
-    /// let counts = Tensor::<i32>::from_slice(&device, &[1, 2, 2, 2], &[4])?;
-    /// Attention::new().causal().block_lists(&lists.view(), &counts.view(), [128, 128]).run(
-    ///     &device.default_stream(),
-    ///     &x.view(),
-    ///     &x.view(),
-    ///     &x.view(),
-    ///     &mut o.view_mut(),
-    /// )?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn block_lists(
-        mut self,
-        lists: impl Into<Indices<'a>>,
-        counts: impl Into<Indices<'a>>,
-        blocks: [usize; 2],
-    ) -> Self {
-        self.options.blocks = blocks;
-        Attention { lists: Some([lists.into(), counts.into()]), ..self }
-    }
     /// Where to write the natural logarithm of each row's sum of exponentials of masked scores, \[batch, heads, queries\].
     pub fn lse(self, lse: &'a mut TensorViewMut<'_, f32>) -> Self {
         Attention { lse: Some(lse.reborrow()), ..self }

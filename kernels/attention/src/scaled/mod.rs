@@ -32,7 +32,7 @@ const fn in_turn(columns: usize, of_values: usize) -> bool {
 /// O = softmax(scale Q Kᵀ + mask) V of e4m3, with sums of f32 (Shah et al. 2024, "Low-precision with FP8").
 ///
 /// Q \[batch, heads, queries, D\] and K \[batch, KV heads, keys, D\] in pairs of columns, V \[batch, KV heads, DV, keys\] in pairs of keys, which lie in their lines as
-/// [`laid_values`] lays them; O as Q with DV columns, and the log-sum-exp of each row, \[batch, heads, queries, 1\] in natural logarithms, unless `lse` has no rows. `scale` is that of Q Kᵀ times
+/// [`laid_values()`] lays them; O as Q with DV columns, and the log-sum-exp of each row, \[batch, heads, queries, 1\] in natural logarithms, unless `lse` has no rows. `scale` is that of Q Kᵀ times
 /// log2(e), on top of the `scales` of heads. `D` is counted in pairs, `HALF` is half of `BN`. What is not there is zeros. A CTA takes tiles of `BM` queries in the order of
 /// `order` and walks over their keys in blocks of `BN`, last to first; the softmax of one block runs under the next block's Q Kᵀ and its own P V.
 #[kernel(program = P)]
