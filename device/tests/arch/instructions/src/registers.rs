@@ -11,7 +11,7 @@ entries! { Sm80:
         r.keep([special::grid_x(), special::grid_y(), special::grid_z()]);
         r.keep([special::lane(), special::sm_id(), special::thread_x_volatile(), special::dynamic_shared_bytes()]);
         r.keep([special::clock64(), special::globaltimer()]);
-        r.keep([special::block_x_volatile(), special::same_number(g.x)]);
+        r.keep([special::block_x_volatile(), special::grid_x_volatile(), special::same_number(g.x)]);
         r.keep([declare::in_place(g.f.to_bits() as usize as *const u8) as u64]);
         // SAFETY: `%ntid.x` threads compute.
         unsafe { declare::computing_threads_are(declare::computing_threads()) };
@@ -71,7 +71,7 @@ entries! { Sm90a:
         r.keep([special::cluster_rank(), special::cluster_size()]);
     }
     conversions_of_8_bits => |r, g| {
-        r.keep(cvt::e4m3x2_to_f16x2(cvt::e4m3x2(g.f, 0.5)));
+        r.keep([cvt::e4m3x2_to_f16x2(cvt::e4m3x2(g.f, 0.5)), cvt::e4m3x4([g.f, 0.5, 1.0, 2.0])]);
         r.keep(cvt::e5m2x2_to_f16x2(cvt::e5m2x2(g.f, 0.5)));
     }
     election => |r, g| {
