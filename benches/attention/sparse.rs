@@ -27,8 +27,10 @@ const DENSITIES: [usize; 3] = [10, 25, 50];
 
 /// Prints the table, of the shapes that `words` name or of all.
 pub fn table(device: &Device, peer: Option<&Peer>, words: &[String]) -> Result<()> {
-    println!("\n| bf16 | blocks | listed | ms | TFLOP/s | of dense / listed | flex ms | of it |");
-    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    println!(
+        "\n| bf16 | blocks | listed | ms | TFLOP/s | of dense / listed | of in turn | flex ms | of it |"
+    );
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     let others = shapes::unlisted(words, &SHAPES);
     for shape in if others.is_empty() { &SHAPES[..] } else { &others } {
         for causal in [false, true] {
@@ -40,17 +42,18 @@ pub fn table(device: &Device, peer: Option<&Peer>, words: &[String]) -> Result<(
             let flops = 4.0 * (batch * heads * length * length * d) as f64;
             let whole = if causal { 0.5 } else { 1.0 };
             println!(
-                "| b{batch} s{length} h{heads}/{kv_heads} d{d}{} | | all | {dense:.4} | {:.0} | | | |",
+                "| b{batch} s{length} h{heads}/{kv_heads} d{d}{} | | all | {dense:.4} | {:.0} | | | | |",
                 if causal { " causal" } else { "" },
                 flops * whole / dense / 1e9,
             );
             for (i, lists) in all.iter().enumerate() {
-                let ms = timings[1 + i].median();
+                let (ms, in_turn) = (timings[1 + 2 * i].median(), timings[2 + 2 * i].median());
                 print!(
-                    "| | {block} | {:.3} | {ms:.4} | **{:.0}** | **{:.3}** |",
+                    "| | {block} | {:.3} | {ms:.4} | **{:.0}** | **{:.3}** | {:.3} |",
                     lists.share / whole,
                     flops * lists.share / ms / 1e9,
                     dense * lists.share / whole / ms,
+                    in_turn / ms,
                 );
                 match timings.iter().find(|timing| timing.name == flex(DENSITIES[i])) {
                     Some(flex) => println!(" {:.4} | **{:.2}** |", flex.median(), flex.median() / ms),
@@ -118,17 +121,23 @@ fn measure(
     });
     let tensors: Vec<_> = tensors.collect::<Result<_>>()?;
     let (q, k, v) = (q.view(), k.view(), v.view());
-    let run = |stream: &Stream, lists: Option<&(Tensor<i32>, Tensor<i32>)>| {
+    // Of a queue: a counter.
+    let room = RefCell::new(Tensor::<f32>::zeros(device, &[4])?);
+    let run = |stream: &Stream, lists: Option<&(Tensor<i32>, Tensor<i32>)>, queued: bool| {
         let attention = if causal { Attention::new().causal() } else { Attention::new() };
-        let mut attention = lists.into_iter().fold(attention, |attention, (lists, counts)| {
+        let attention = lists.into_iter().fold(attention, |attention, (lists, counts)| {
             attention.block_lists(lists.view(), counts.view(), [block; 2])
         });
+        let mut room = room.borrow_mut();
+        let mut room = room.view_mut();
+        let mut attention = if queued { attention.workspace(&mut room) } else { attention };
         attention.run(stream, &q, &k, &v, &mut o.borrow_mut().view_mut())
     };
     let run = &run;
-    let mut variants = vec![Variant::new("dense", move |stream: &Stream, _| run(stream, None))];
+    let mut variants = vec![Variant::new("dense", move |stream: &Stream, _| run(stream, None, false))];
     for lists in &tensors {
-        variants.push(Variant::new("listed", move |stream: &Stream, _| run(stream, Some(lists))));
+        variants.push(Variant::new("queued", move |stream: &Stream, _| run(stream, Some(lists), true)));
+        variants.push(Variant::new("in turn", move |stream: &Stream, _| run(stream, Some(lists), false)));
     }
     if let Some(peer) = peer {
         for name in peer.prepare_sparse(shape, causal, &DENSITIES)? {

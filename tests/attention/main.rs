@@ -61,6 +61,7 @@ fn main() -> ExitCode {
         )
         .device(Arch::Sm80, "sparse: what no list names", sparse::unlisted)
         .device(Arch::Sm80, "sparse: other lists in a graph, of all types", sparse::replay)
+        .device(Arch::Sm80, "sparse: a queue of tiles gives the same bits", sparse::queued)
         .device(Arch::Sm80, "lengths of sequences, in a cache", decode::lengths)
         .device(Arch::Sm80, "caches in shuffled pages", decode::pages)
         .device(Arch::Sm80, "1 to 16 queries of heads that share keys", decode::queries)

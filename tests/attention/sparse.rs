@@ -270,3 +270,43 @@ pub fn replay(device: &Device) -> Outcome {
     }
     Ok(())
 }
+
+/// Tiles from a queue give the same bits as tiles in turn, in whatever order CTAs take them, also in several launches.
+pub fn queued(device: &Device) -> Outcome {
+    let seeds = if device.is_emulator() { 3 } else { 1 };
+    let devices = (0..seeds).map(|seed| match seed {
+        0 => device.clone(),
+        // Schedules of other seeds.
+        seed => Device::emulator_with_seed(seed),
+    });
+    for (device, columns) in
+        devices.flat_map(|device| [[64, 64], [64, 256]].map(|columns| (device.clone(), columns)))
+    {
+        let stream = Stream::new(&device)?;
+        // More tiles than CTAs.
+        let [batch, heads] = if device.is_emulator() { [1, 2] } else { [4, 16] };
+        let size = Sizes { batch, heads, kv_heads: 2, ..sizes(700, 300, columns) };
+        let [q, k, v, o] = size.shapes();
+        let of = |seed, shape: [usize; 4]| {
+            Tensor::from_slice(&device, &normal::<f16>(seed, shape.iter().product()), &shape)
+        };
+        let (q, k, v) = (of(1, q)?, of(2, k)?, of(3, v)?);
+        let (q, k, v) = (q.view(), k.view(), v.view());
+        let [lists, counts] = Lists::random(size, [64, 64], [true, true], 40).tensors(&device)?;
+        let attention = || Attention::new().block_lists(lists.view(), counts.view(), [64, 64]);
+        let (mut in_turn, mut queued) =
+            (Tensor::filled(&device, f16::NAN, &o)?, Tensor::filled(&device, f16::NAN, &o)?);
+        attention().run(&stream, &q, &k, &v, &mut in_turn.view_mut())?;
+        let len = attention().workspace_len(&q, &k, &v, &queued.view_mut())?;
+        assert!(len > 0, "a counter for each launch");
+        let mut workspace = Tensor::filled(&device, f32::NAN, &[len])?;
+        for _ in 0..2 {
+            queued.write(&vec![f16::NAN; o.iter().product()])?;
+            let mut workspace = workspace.view_mut();
+            attention().workspace(&mut workspace).run(&stream, &q, &k, &v, &mut queued.view_mut())?;
+            let bits = |of: Vec<f16>| of.into_iter().map(f16::to_bits).collect::<Vec<_>>();
+            assert_eq!(bits(in_turn.to_vec_on(&stream)?), bits(queued.to_vec_on(&stream)?), "{columns:?}");
+        }
+    }
+    Ok(())
+}

@@ -25,6 +25,9 @@ impl<'a> Attention<'a> {
     /// names no block of keys is passed over; counts below 0 are taken as 0, and those beyond the room of a list as all of it. What lies behind
     /// them is not used.
     ///
+    /// With a [`workspace`](Self::workspace) SMs that are done take the next tile of a queue; without one each takes its share of tiles as if all lists were as long. Results
+    /// are the same bits.
+    ///
     /// Blocks of 128 queries and keys, or multiples, are the fastest. What is listed is loaded and multiplied even where the mask hides it, so that lists of
     /// a causal attention leave out the blocks behind the diagonal. There are neither gradients nor a [`softcap`](Self::softcap), slopes of
     /// [ALiBi](Self::alibi_slopes), a [`bias`](Self::bias), [`lengths`](Self::lengths), a [`block_table`](Self::block_table), keys of 8 bits,

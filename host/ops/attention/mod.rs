@@ -269,10 +269,10 @@ impl<'a> Attention<'a> {
         self.options.splits = Some(splits);
         self
     }
-    /// Memory for the results of parts, or for the queue of [`packed`](Self::packed) sequences, contiguous, aligned to 16 bytes, of
+    /// Memory for the results of parts, or for the queue of [`packed`](Self::packed) sequences or [lists of blocks](Self::block_lists), contiguous, aligned to 16 bytes, of
     /// [`workspace_len`](Self::workspace_len) elements or more, of any values; calls on other streams must not use it meanwhile.
     ///
-    /// Without it packed sequences have no queue, and the first run that divides keys allocates it and keeps it for later runs, which wait for each other; it is freed when
+    /// Without it packed sequences and lists have no queue, and the first run that divides keys allocates it and keeps it for later runs, which wait for each other; it is freed when
     /// the `Attention` is dropped, after the last. That cannot be captured in a graph.
     pub fn workspace(self, workspace: &'a mut TensorViewMut<'_, f32>) -> Self {
         Attention { workspace: Workspace::Given(workspace.reborrow()), ..self }

@@ -1,6 +1,6 @@
 //! An attention's kernel and launches, for tensors wherever they lie.
 
-use tilewright_attention::{AnySequences, SequenceList};
+use tilewright_attention::SequenceList;
 
 use super::Attention;
 use super::bias::AttentionBias;
@@ -54,7 +54,7 @@ pub struct AttentionPlan {
     operands: Operands,
     /// Launches, each for a part of V's columns; none where there is nothing to store.
     passes: Vec<(Problem, Prepared)>,
-    /// Of packed sequences' tiles, for all launches.
+    /// Of tiles that take unequal times, for all launches.
     queue: Option<Queue>,
     workspace_len: usize,
     overlap: bool,
@@ -84,7 +84,7 @@ pub struct AttentionViews<'a> {
     /// Lists and how much of each counts: see [`Attention::block_lists`].
     pub block_lists: Option<[Indices<'a>; 2]>,
     /// As many elements as [`AttentionPlan::workspace_len`] says, contiguous and aligned to 16 bytes, of any values. Runs that may be at work at
-    /// the same time, on whatever streams, have memory of their own. Packed sequences run without it too, and slower: see [`Attention::packed`].
+    /// the same time, on whatever streams, have memory of their own. Packed sequences and lists of blocks run without it too, and slower: see [`Attention::packed`].
     pub workspace: Option<TensorViewMut<'a, f32>>,
 }
 
@@ -272,7 +272,7 @@ impl AttentionPlan {
     }
 
     /// Elements of the [workspace](AttentionViews::workspace) that a run needs where keys are divided, and that one of packed sequences
-    /// has a queue with; 0 elsewhere.
+    /// or lists of blocks has a queue with; 0 elsewhere.
     pub fn workspace_len(&self) -> usize {
         self.workspace_len
     }
@@ -336,13 +336,13 @@ impl AttentionPlan {
         self.operands.places(stream, tensors, room)
     }
 
-    /// `workspace` is the address of memory that is large enough; 0 where none is needed, or packed sequences have none.
+    /// `workspace` is the address of memory that is large enough; 0 where none is needed, or a queue has none.
     pub(super) fn launch(&self, stream: &Stream, places: &Places, workspace: u64) -> Result<()> {
         let queue = self.queue.as_ref().filter(|_| workspace != 0);
         for (pass, (problem, prepared)) in self.passes.iter().enumerate() {
             let problem = problem.placed(places);
-            if let (0, Some(queue), AnySequences::Packed(sequences)) = (pass, queue, problem.sequences) {
-                queue.prepare(sequences, stream, self.overlap, workspace)?;
+            if let (0, Some(queue)) = (pass, queue) {
+                queue.prepare(problem.sequences, stream, self.overlap, workspace)?;
             }
             let list = queue.map_or(SequenceList::NONE, |queue| queue.list(workspace, pass));
             prepared.run(&problem, stream, self.overlap, (workspace, list))?;

@@ -29,7 +29,7 @@ pub use kept::{CodesOf, Kept};
 pub use keys::{Blocks, Keys};
 pub use list::{ATTENTION, AttentionKernel, LISTS, ListKernel, STATES, StatesKernel};
 pub use listed::{Listed, ListedBlocks};
-pub use order::{QueryTile, QueryTiles, TileOrder};
+pub use order::{OrderedTiles, QueryTile, QueryTiles, TileOrder};
 pub use parts::{MergeArgs, merge};
 pub use prepare::{ListOrder, ListSequencesArgs, list_sequences};
 pub use queue::{PackedTiles, SequenceList};
@@ -99,10 +99,10 @@ pub fn attention<
     let (mut k_pipe, mut v_pipe) = (cta.pipeline(k_stages), cta.pipeline(v_stages));
     let mut q_pipe = cta.pipeline_by_warpgroup(q_stage);
     let turns = cta.turns();
-    let slots = cta.tile_slots_if(S::PACKED);
+    let slots = cta.tile_slots_if(S::QUEUED);
     let mut queue = S::queue(slots, order, list);
     for own in QueryTiles::of::<S>(order) {
-        let tile = if S::PACKED { queue.next() } else { Some(own) };
+        let tile = if S::QUEUED { queue.next() } else { Some(own) };
         let Some(tile) = tile else { break };
         let QueryTile { batch, head, kv_head, m } = tile;
         let Sequence { batch: matrix, first_query, queries, first_key, keys } = sequences.get(batch);

@@ -3,9 +3,8 @@
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
     ChainedGemm, Collective, Configuration, Element, Elements, FragmentLayout, FullRow, HandsOut, Multistage,
-    OneConsumerTwoProducers, OneConsumerTwoProducersTwoPerSm, Overlapped, Overlaps, Producers, Reads,
-    RegisterBudget, Simt, Striped, ThreeConsumersThreeProducers, TwoConsumersThreeProducers, Vectors,
-    WarpSpecialized, warp,
+    OneConsumerTwoProducers, Overlapped, Overlaps, Producers, Reads, RegisterBudget, Simt, Striped,
+    ThreeConsumersThreeProducers, TwoConsumersThreeProducers, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
@@ -65,7 +64,7 @@ where
     };
 }
 
-/// Two consumer warpgroups and three producers, which have registers for page tables.
+/// Two consumer warpgroups and three producers, which have registers for page tables, or for lists and a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadPages;
 
@@ -73,6 +72,17 @@ impl Configuration for ReadPages {
     const CONSUMER_WARPGROUPS: u32 = 2;
     const PRODUCERS: Producers = Producers::Separate(3);
     const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 56, consumers: 224 });
+}
+
+/// A consumer warpgroup and two producers, which have registers for lists and a queue, with two CTAs an SM.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadListsTwoPerSm;
+
+impl Configuration for ReadListsTwoPerSm {
+    const CONSUMER_WARPGROUPS: u32 = 1;
+    const PRODUCERS: Producers = Producers::Separate(2);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 56, consumers: 200 });
+    const CTAS_PER_SM: u32 = 2;
 }
 
 // Columns that a tensor lacks are zeros, so each width serves the narrower ones too; V and O that are wider take several launches.
@@ -126,15 +136,15 @@ kernels! {
     // Tiles of 64 x 64 are for blocks that larger ones do not divide, two of them on an SM.
     for T in [f16, bf16] {
         sm_90: [attention_sm_90_ T _plain_listed_128x128d64x64s2]:
-            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, Plain, Listed, 128, 128, 64, 64, 2>;
+            attention<WarpSpecialized<ReadPages>, FullRow<2>, T, Plain, Listed, 128, 128, 64, 64, 2>;
         sm_90: [attention_sm_90_ T _plain_listed_64x64d64x64s2]:
-            attention<WarpSpecialized<OneConsumerTwoProducersTwoPerSm>, FullRow<1>, T, Plain, Listed, 64, 64, 64, 64, 2>;
+            attention<WarpSpecialized<ReadListsTwoPerSm>, FullRow<1>, T, Plain, Listed, 64, 64, 64, 64, 2>;
         sm_90: [attention_sm_90_ T _plain_listed_128x128d128x128s2]:
-            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, Plain, Listed, 128, 128, 128, 128, 2>;
+            attention<WarpSpecialized<ReadPages>, FullRow<2>, T, Plain, Listed, 128, 128, 128, 128, 2>;
         sm_90: [attention_sm_90_ T _plain_listed_64x64d128x128s2]:
-            attention<WarpSpecialized<OneConsumerTwoProducersTwoPerSm>, FullRow<1>, T, Plain, Listed, 64, 64, 128, 128, 2>;
+            attention<WarpSpecialized<ReadListsTwoPerSm>, FullRow<1>, T, Plain, Listed, 64, 64, 128, 128, 2>;
         sm_90: [attention_sm_90_ T _plain_listed_128x64d256x256s2]:
-            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, Plain, Listed, 128, 64, 256, 256, 2>;
+            attention<WarpSpecialized<ReadPages>, FullRow<2>, T, Plain, Listed, 128, 64, 256, 256, 2>;
         sm_90: [attention_sm_90_ T _plain_listed_64x64d256x256s2]:
             attention<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, Plain, Listed, 64, 64, 256, 256, 2>;
         sm_80: [attention_sm_80_ T _plain_listed_64x64d128x128s2]:

@@ -1,14 +1,12 @@
 //! Block-sparse attention: lists say which blocks of keys each block of queries sees.
 
-use core::iter::{self, Empty};
-
 use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::global;
 use tilewright_device::tile::division::Division;
-use tilewright_device::tile::{HandsOut, InPlace, TileSlots};
+use tilewright_device::tile::{HandsOut, InPlace, TileQueue, TileSlots};
 
 use crate::keys::{Blocks, Keys};
-use crate::order::{QueryTile, TileOrder};
+use crate::order::{OrderedTiles, QueryTile, TileOrder};
 use crate::queue::SequenceList;
 use crate::sequences::{AnySequences, Equal, Sequence, Sequences};
 use crate::walk::Walk;
@@ -104,6 +102,7 @@ impl<const BN: usize> Walk for ListedBlocks<BN> {
 
 impl Sequences for Listed {
     const PACKED: bool = false;
+    const QUEUED: bool = true;
     const LISTED: bool = true;
 
     fn of(sequences: AnySequences) -> Option<Self> {
@@ -113,15 +112,15 @@ impl Sequences for Listed {
         }
     }
 
-    type Queue<P: HandsOut> = Empty<QueryTile>;
+    type Queue<P: HandsOut> = TileQueue<P, OrderedTiles>;
 
     #[inline(always)]
     fn queue<P: HandsOut>(
-        _: TileSlots<P>,
-        _: InPlace<TileOrder>,
-        _: InPlace<SequenceList>,
-    ) -> Empty<QueryTile> {
-        iter::empty()
+        slots: TileSlots<P>,
+        order: InPlace<TileOrder>,
+        list: InPlace<SequenceList>,
+    ) -> TileQueue<P, OrderedTiles> {
+        slots.queue(list.get().numbers(), OrderedTiles(order))
     }
 
     #[inline(always)]

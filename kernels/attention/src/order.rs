@@ -4,8 +4,8 @@ use core::iter;
 
 use tilewright_device::abi::PassedAsIs;
 use tilewright_device::arch::special::{block_x, grid_x, grid_x_volatile};
-use tilewright_device::tile::InPlace;
 use tilewright_device::tile::division::Division;
+use tilewright_device::tile::{InPlace, TileList};
 
 use crate::sequences::Sequences;
 
@@ -123,7 +123,20 @@ impl QueryTiles {
     /// The same, or the CTA's first tile over and over where sequences have a [queue](Sequences::queue), which says when it ends.
     #[inline(always)]
     pub fn of<S: Sequences>(order: InPlace<TileOrder>) -> Self {
-        QueryTiles { order, next: block_x(), step: if S::PACKED { 0 } else { grid_x() } }
+        QueryTiles { order, next: block_x(), step: if S::QUEUED { 0 } else { grid_x() } }
+    }
+}
+
+/// The tiles of an order, for a queue that hands them out one by one.
+pub struct OrderedTiles(pub InPlace<TileOrder>);
+
+impl TileList for OrderedTiles {
+    type Tile = QueryTile;
+
+    #[inline(always)]
+    fn tile(&mut self, t: u32) -> Option<QueryTile> {
+        let order = self.0.get();
+        if t < order.total { Some(order.tile(t)) } else { None }
     }
 }
 

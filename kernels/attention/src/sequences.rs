@@ -34,6 +34,8 @@ pub trait Sequences: PassedAsIs {
     const PACKED: bool;
     /// Whether keys may lie in a cache.
     const CACHED: bool = false;
+    /// Whether CTAs take tiles from a [queue](Self::Queue): where it is not known beforehand how long a tile takes.
+    const QUEUED: bool = Self::PACKED;
     /// Whether lists say which blocks of keys queries see.
     const LISTED: bool = false;
 
