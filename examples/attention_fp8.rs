@@ -43,7 +43,7 @@ struct Quantized {
 }
 
 impl Quantized {
-    /// Random numbers, those of head h around 1 + h of them as large.
+    /// Random numbers; those of head h have a standard deviation of 1 / (1 + h).
     fn random(seed: u64, shape: [usize; 4]) -> Self {
         let [_, heads, length, d] = shape;
         let mut values = normal::<f32>(seed, shape.iter().product());

@@ -104,6 +104,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm90a, "8-bit floats whose weights are of all sizes", scaled::weights)
         .device(Arch::Sm90a, "8-bit floats that are NaN", scaled::not_numbers)
         .device(Arch::Sm90a, "8-bit floats without queries or keys", scaled::nothing)
+        .device(Arch::Sm90a, "8-bit floats of keys that sequences share", scaled::repeated)
         .device(Arch::Sm90a, "plans and graphs of 8-bit floats", scaled::planned)
         .device(Arch::Sm90a, "refused attentions of 8-bit floats", scaled::errors)
         .device(Arch::Sm80, "gradients on every kernel", gradient::kernels)

@@ -273,6 +273,27 @@ pub fn not_numbers(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// Keys and values that all sequences share, without a copy for each.
+pub fn repeated(device: &Device) -> Outcome {
+    let sizes = Sizes { batch: 2, ..Sizes::new(70, 150, [64, 64]) };
+    let mut case = Case::new(sizes);
+    for codes in &mut case.codes[1..] {
+        let half = codes.len() / 2;
+        codes.copy_within(..half, half);
+    }
+    let [q, k, v] = case.views(device)?;
+    let (q, k, v) = (q.view()?, k.view()?, v.view()?);
+    let run = |k: &TensorView<'_, F8E4M3>, v: &TensorView<'_, F8E4M3>| -> tilewright::Result<Vec<u16>> {
+        let mut o = Tensor::filled(device, f16::NAN, &sizes.shapes()[3])?;
+        let stream = Stream::new(device)?;
+        ScaledAttention::new().causal().run(&stream, &q, k, v, &mut o.view_mut())?;
+        Ok(o.to_vec_on(&stream)?.into_iter().map(f16::to_bits).collect())
+    };
+    let (one_k, one_v) = (k.clone().narrow(0, 0, 1)?, v.clone().narrow(0, 0, 1)?);
+    assert_eq!(run(&k, &v)?, run(&one_k.broadcast(k.shape())?, &one_v.broadcast(v.shape())?)?);
+    Ok(())
+}
+
 /// No keys: zeros, and logarithms of nothing. No queries: nothing.
 pub fn nothing(device: &Device) -> Outcome {
     let none = Rounded { scores: 0.0, weights: 0.0 };

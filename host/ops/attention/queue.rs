@@ -11,18 +11,6 @@ use crate::{AnyFunction, Arch, Error, Launch, Result, Stream};
 /// Bytes of keys and values whose heads' tiles are taken together, where some tiles cost more than others: a third of the L2 cache of Hopper.
 const TOGETHER: usize = 16 << 20;
 
-/// No sequences are listed: tiles are counted alone.
-const UNLISTED: Packed = Packed {
-    query_offsets: 0,
-    keys: 0,
-    all: [0; 2],
-    left: 0,
-    right: 0,
-    log2_bytes: [0; 2],
-    offset_keys: 0,
-    fewest_keys: 0,
-};
-
 /// How tiles are taken from a queue.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
@@ -82,7 +70,8 @@ impl Queue {
         let launch = Launch::grid([1, 1, 1]).pdl(overlap && self.arch == Arch::Sm90a);
         let sequences = match sequences {
             AnySequences::Packed(packed) => packed,
-            _ => UNLISTED,
+            // Tiles are counted alone.
+            _ => Packed::NONE,
         };
         let args = ListSequencesArgs {
             sequences: InCache(sequences),

@@ -136,6 +136,18 @@ pub struct Packed {
 }
 
 impl Packed {
+    /// No sequences.
+    pub const NONE: Self = Packed {
+        query_offsets: 0,
+        keys: 0,
+        all: [0; 2],
+        left: 0,
+        right: 0,
+        log2_bytes: [0; 2],
+        offset_keys: 0,
+        fewest_keys: 0,
+    };
+
     /// Number `i` of those at `at`, from `fewest` to `most`.
     ///
     /// # Safety

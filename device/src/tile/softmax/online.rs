@@ -8,6 +8,8 @@ use crate::tile::fragment::{Fragment, Rows};
 /// (Milakov & Gimelshein 2018). Scores are in units of log2(e) / `scale`.
 pub struct OnlineSoftmax<const M: usize, const N: usize, L: FragmentLayout<M, N>> {
     scale: f32,
+    /// What exponentials are multiplied by, to base 2.
+    raised: f32,
     max: Rows<f32, M, N, L>,
     /// Of this thread's columns alone.
     sum: Rows<f32, M, N, L>,
@@ -17,7 +19,14 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> OnlineSoftmax<M, N
     /// No scores yet; the softmax will be of `scale` times the scores, base 2.
     #[inline(always)]
     pub fn new(scale: f32) -> Self {
-        OnlineSoftmax { scale, max: Rows::splat(f32::NEG_INFINITY), sum: Rows::splat(0.0) }
+        Self::raised(scale, 0.0)
+    }
+
+    /// The same with exponentials 2^`by` times as large, for types that have few small numbers. So is their sum, by which the weighted sum is divided; its
+    /// logarithm is that of the exponentials as they are.
+    #[inline(always)]
+    pub fn raised(scale: f32, by: f32) -> Self {
+        OnlineSoftmax { scale, raised: by, max: Rows::splat(f32::NEG_INFINITY), sum: Rows::splat(0.0) }
     }
 
     /// The rows' maxima with this block's.
@@ -42,33 +51,13 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> OnlineSoftmax<M, N
         s: Fragment<f32, M, N, L>,
         max: Rows<f32, M, N, L>,
     ) -> (Fragment<f32, M, N, L>, Rows<f32, M, N, L>) {
-        self.exponentials_of(s, max, |shift| shift)
-    }
-
-    /// The same times 2^`by`, for types that have few small numbers: of all of a row's blocks, whose sum is as much larger. What [`finish`](Self::finish)
-    /// gives is of the larger exponentials.
-    #[inline(always)]
-    pub fn raised_exponentials(
-        &mut self,
-        s: Fragment<f32, M, N, L>,
-        max: Rows<f32, M, N, L>,
-        by: f32,
-    ) -> (Fragment<f32, M, N, L>, Rows<f32, M, N, L>) {
-        self.exponentials_of(s, max, |shift| shift + by)
-    }
-
-    #[inline(always)]
-    fn exponentials_of(
-        &mut self,
-        s: Fragment<f32, M, N, L>,
-        max: Rows<f32, M, N, L>,
-        raised: impl Fn(f32) -> f32,
-    ) -> (Fragment<f32, M, N, L>, Rows<f32, M, N, L>) {
         let scale = self.scale;
         // A row without any score: 2 ^ (-inf - 0), not 2 ^ (-inf + inf).
         let shift = max.map(|max| if max == f32::NEG_INFINITY { 0.0 } else { -(max * scale) });
         let rescale = self.max.zip(&shift, |old, shift| ex2(fma(old, scale, shift)));
-        let shift = shift.map(raised);
+        let by = self.raised;
+        // Known when the kernel is compiled.
+        let shift = if by == 0.0 { shift } else { shift.map(|shift| shift + by) };
         self.max = max;
         let (mut even, mut odd) = (self.sum.zip(&rescale, |sum, by| sum * by), Rows::splat(0.0));
         let mut p = s;
@@ -90,7 +79,8 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> OnlineSoftmax<M, N
     #[inline(always)]
     pub fn finish_with(self, sink: &Rows<f32, M, N, L>) -> (Rows<f32, M, N, L>, Rows<f32, M, N, L>) {
         let sum = self.sum.across_lanes(|a, b| a + b);
-        let max = self.max.map(|max| max * self.scale);
+        let (scale, by) = (self.scale, self.raised);
+        let max = self.max.map(|max| lowered(max * scale, by));
         let new = max.zip(sink, max_of);
         // Without any score: 2 ^ (-inf - 0), not 2 ^ (-inf + inf).
         let shift = new.map(|new| if new == f32::NEG_INFINITY { 0.0 } else { -new });
@@ -107,10 +97,16 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> OnlineSoftmax<M, N
     pub fn finish(self) -> (Rows<f32, M, N, L>, Rows<f32, M, N, L>) {
         let sum = self.sum.across_lanes(|a, b| a + b);
         let inverse = sum.map(|sum| if sum == 0.0 { 0.0 } else { rcp(sum) });
-        let scale = self.scale;
-        let log = self
-            .max
-            .zip(&sum, |max, sum| if sum == 0.0 { f32::NEG_INFINITY } else { max * scale + lg2(sum) });
+        let (scale, by) = (self.scale, self.raised);
+        let log = self.max.zip(&sum, |max, sum| {
+            if sum == 0.0 { f32::NEG_INFINITY } else { lowered(max * scale, by) + lg2(sum) }
+        });
         (inverse, log)
     }
+}
+
+/// The logarithm that a sum of raised exponentials counts from.
+#[inline(always)]
+fn lowered(max: f32, by: f32) -> f32 {
+    if by == 0.0 { max } else { max - by }
 }

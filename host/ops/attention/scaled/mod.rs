@@ -42,7 +42,7 @@ pub type ScaledAttentionCandidate = Candidate<Compiled>;
 ///   above 0 and finite gives any values.
 /// - A query that sees no key has an O of 0 and a log-sum-exp of -inf.
 ///
-/// The products want keys contiguous in V: a small kernel lays V so in the [`workspace`](Self::workspace) before. Kernels are for Hopper.
+/// The products want keys contiguous in V: a small kernel transposes V so in the [`workspace`](Self::workspace) before. Kernels are for Hopper.
 ///
 /// A call allocates no device memory and does not wait, but for a workspace if none was given; it can be captured in a [`Graph`](crate::Graph).
 ///

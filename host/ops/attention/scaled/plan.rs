@@ -16,7 +16,8 @@ pub struct ScaledAttentionPlan {
     choice: Plan<Compiled>,
     operands: Operands,
     problem: Problem,
-    loaded: Loaded,
+    /// None where there is nothing to store.
+    loaded: Option<Loaded>,
     overlap: bool,
 }
 
@@ -56,7 +57,7 @@ impl ScaledAttentionPlan {
         let problem = problem(attention, inputs, o)?;
         let operands = Operands::new(o.device(), named(inputs, o, attention.others()));
         let choice = problem.choose(attention.kernel)?;
-        let loaded = Loaded::new(o.device(), choice.descriptor())?;
+        let loaded = (!problem.is_empty()).then(|| Loaded::new(&problem, choice.descriptor())).transpose()?;
         Ok(ScaledAttentionPlan { choice, operands, problem, loaded, overlap: attention.overlap })
     }
 
@@ -97,10 +98,8 @@ impl ScaledAttentionPlan {
 
     /// `workspace` is the address of memory that is large enough.
     pub(super) fn launch(&self, stream: &Stream, places: &Places, workspace: u64) -> Result<()> {
-        if self.problem.is_empty() {
-            return Ok(());
-        }
-        self.loaded.run(&self.problem.placed(places), stream, self.overlap, workspace)
+        let Some(loaded) = &self.loaded else { return Ok(()) };
+        loaded.run(&self.problem.placed(places), stream, self.overlap, workspace)
     }
 }
 

@@ -120,7 +120,7 @@ impl Problem {
         self.size.keys.next_multiple_of(VALUES_TILE[0] as usize)
     }
 
-    /// Tiles in which V is laid, if they can be counted.
+    /// Tiles in which V is transposed, if they can be counted.
     pub(super) fn value_tiles(&self) -> Option<u32> {
         let Size { batch, kv_heads, keys, columns: [_, dv], .. } = self.size;
         let [of_keys, of_columns] = VALUES_TILE.map(|n| n as usize);
@@ -135,15 +135,12 @@ impl Problem {
         batch * kv_heads * dv * (self.line() / size_of::<f32>())
     }
 
-    /// V as products take it, \[batch, KV heads, DV, keys\] in pairs of keys, at the address of the workspace: `count` of its columns from `first` on.
-    pub(super) fn laid(&self, workspace: u64, first: usize, count: usize) -> Result<Untyped> {
+    /// V as products take it, \[batch, KV heads, DV, keys\] in pairs of keys, at the address of the workspace.
+    pub(super) fn transposed(&self, workspace: u64) -> Result<Untyped> {
         let Size { batch, kv_heads, columns: [_, dv], .. } = self.size;
         let pairs = self.line() / 2;
-        let layout = Layout::strided(
-            &[batch, kv_heads, count, pairs],
-            &[kv_heads * dv * pairs, dv * pairs, pairs, 1],
-        )?;
-        Ok(Untyped { address: workspace + (first * self.line()) as u64, dtype: DType::F16, layout })
+        let layout = Layout::contiguous(&[batch, kv_heads, dv, pairs])?;
+        Ok(Untyped { address: workspace, dtype: DType::F16, layout })
     }
 }
 

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::LazyLock;
 
-use tilewright_attention::KERNELS;
 use tilewright_attention::scaled::{
-    LaidValuesArgs, SCALED, SCALED_VALUES, ScaledAttentionArgs, ScaledKernel, Scales, VALUES_TILE, Values,
+    SCALED, SCALED_VALUES, ScaledAttentionArgs, ScaledKernel, Scales, TransposeValuesArgs, VALUES_TILE,
+    Values,
 };
+use tilewright_attention::{KERNELS, TileOrder};
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
 use tilewright_device::tile::division::Division;
@@ -16,8 +17,7 @@ use crate::ops::attention::order::tiles;
 use crate::ops::attention::problem::Size;
 use crate::ops::attention::table::{BOX, too_many_tiles};
 use crate::ops::frame::{Choice, Cycles, Rated, Rejection, Table, expect_mapped};
-use crate::tensor::Untyped;
-use crate::{AnyFunction, Arch, DType, Device, Error, KernelSet, Launch, Result, Stream};
+use crate::{AnyFunction, DType, Device, Error, KernelSet, Launch, Result, Stream};
 
 /// One compiled kernel.
 pub type Compiled = Listed<ScaledKernel>;
@@ -53,10 +53,13 @@ impl Choice for Problem {
     /// The constants are of an H200: of both products' steps 8192 take a cycle, of exponentials 16, most of which hide under the products; a tile's load and
     /// epilogue take some 2000 cycles.
     fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
-        let Size { batch, heads, queries, columns: [d, dv], .. } = self.size;
-        let [most, at_once] = kernel.columns;
-        if d > most as usize {
-            return Err(Rejection::AtMost { what: "a head dimension of Q and K", most });
+        let Size { batch, heads, queries, columns, .. } = self.size;
+        let what = ["a head dimension of Q and K", "a head dimension of V"];
+        let sizes = columns.into_iter().zip(kernel.columns).zip(what);
+        if let Some(((_, most), what)) =
+            sizes.into_iter().find(|((columns, most), _)| *columns > *most as usize)
+        {
+            return Err(Rejection::AtMost { what, most });
         }
         let [[m, n], [d, of_values]] = [kernel.tile, kernel.columns].map(|pair| pair.map(u64::from));
         let along = (queries as u64).div_ceil(m);
@@ -66,8 +69,7 @@ impl Choice for Problem {
         let last = along.saturating_sub(1);
         let four_tiles = seen(0) + 2 * seen(last / 2) + seen(last);
         let block = m * n * (d + of_values) / 8192 + m * n / 16;
-        let passes = (dv as u64).div_ceil(u64::from(at_once));
-        let cycles = waves.saturating_mul(four_tiles.saturating_mul(block) / 4 + 2000).saturating_mul(passes);
+        let cycles = waves.saturating_mul(four_tiles.saturating_mul(block) / 4 + 2000);
         Ok(Cycles(cycles.saturating_add(2 * Cycles::of_launch(kernel.arch))))
     }
 }
@@ -76,33 +78,43 @@ fn blocks(kernel: &ScaledKernel, problem: &Problem, m: u32) -> u32 {
     (kernel.blocks)(&problem.keys, m).all().len() as u32
 }
 
-/// Both kernels, loaded.
+/// Both kernels, loaded, and the order of the tiles.
 #[derive(Clone, Debug)]
 pub(super) struct Loaded {
     kernel: Compiled,
     function: AnyFunction,
-    values: AnyFunction,
-    /// Tiles of V that a CTA lays.
-    values_tiles: u32,
+    order: TileOrder,
     ctas: u32,
+    transpose: AnyFunction,
+    /// Tiles of V that a CTA transposes.
+    transpose_tiles: u32,
 }
 
 impl Loaded {
-    pub(super) fn new(device: &Device, kernel: &Compiled) -> Result<Self> {
-        let values = SCALED_VALUES.iter().find(|values| values.arch == kernel.arch);
-        let values = values.ok_or_else(|| Error::KernelMissing {
+    pub(super) fn new(problem: &Problem, kernel: &Compiled) -> Result<Self> {
+        let transpose = SCALED_VALUES.iter().find(|values| values.arch == kernel.arch);
+        let transpose = transpose.ok_or_else(|| Error::KernelMissing {
             kernel: kernel.name,
             arch: kernel.arch,
-            reason: "the set has no kernel that lays V".to_owned(),
+            reason: "the set has no kernel that transposes V".to_owned(),
         })?;
+        let Problem { device, size, keys, .. } = problem;
         let function = device.listed(&KERNELS, kernel)?;
         let ctas = function.resident_ctas().max(1);
-        let values_tiles = values.warps;
-        let values = device.listed(&KERNELS, values)?;
-        Ok(Loaded { kernel: *kernel, function, values, values_tiles, ctas })
+        let order = tiles(size, kernel.tile, keys, ctas, |m| blocks(kernel, problem, m));
+        let of_q = [size.batch, size.heads, size.queries, size.columns[0]];
+        let order = order.ok_or_else(|| too_many_tiles(&of_q, kernel.tile[0]))?;
+        Ok(Loaded {
+            kernel: *kernel,
+            function,
+            order,
+            ctas: ctas.min(order.total()).max(1),
+            transpose: device.listed(&KERNELS, transpose)?,
+            transpose_tiles: transpose.warps,
+        })
     }
 
-    /// Lays V in the workspace, and computes as many of its columns at a time as the kernel has room for.
+    /// Transposes V into the workspace, and attends.
     pub(super) fn run(
         &self,
         problem: &Problem,
@@ -110,18 +122,13 @@ impl Loaded {
         overlap: bool,
         workspace: u64,
     ) -> Result<()> {
-        let Size { columns: [_, dv], keys, .. } = problem.size;
-        if keys > 0 {
-            self.lay(problem, stream, overlap, workspace)?;
+        if problem.size.keys > 0 {
+            self.transpose(problem, stream, overlap, workspace)?;
         }
-        let most = self.kernel.columns[1] as usize;
-        (0..dv).step_by(most).try_for_each(|first| {
-            let columns = first..dv.min(first + most);
-            self.attend(problem, stream, overlap, (workspace, columns))
-        })
+        self.attend(problem, stream, overlap, workspace)
     }
 
-    fn lay(&self, problem: &Problem, stream: &Stream, overlap: bool, workspace: u64) -> Result<()> {
+    fn transpose(&self, problem: &Problem, stream: &Stream, overlap: bool, workspace: u64) -> Result<()> {
         let Size { kv_heads, keys, columns: [_, dv], .. } = problem.size;
         let v = &problem.inputs[2];
         let [of_keys, of_columns] = VALUES_TILE;
@@ -139,53 +146,38 @@ impl Loaded {
             tiles,
             padding: 0,
         };
-        let launch = Launch::grid([tiles.div_ceil(self.values_tiles), 1, 1]).pdl(overlap);
-        // SAFETY: the arguments are those of `laid_values`. V is borrowed by the caller and lies in contiguous columns at multiples of 16 bytes; the workspace, which
+        let launch = Launch::grid([tiles.div_ceil(self.transpose_tiles), 1, 1]).pdl(overlap);
+        // SAFETY: the arguments are those of `transpose_values`. V is borrowed by the caller and has contiguous columns at multiples of 16 bytes; the workspace, which
         // the caller has alone, is as large as all of its lines. It waits for the preceding grid before it reads or writes.
-        unsafe { self.values.launch_block(stream, &launch, &LaidValuesArgs { values }) }
+        unsafe { self.transpose.launch_block(stream, &launch, &TransposeValuesArgs { values }) }
     }
 
-    fn attend(
-        &self,
-        problem: &Problem,
-        stream: &Stream,
-        overlap: bool,
-        (workspace, columns): (u64, std::ops::Range<usize>),
-    ) -> Result<()> {
-        let Problem { device, inputs: [q, k, _], o, lse, size, keys, scale, scales, .. } = problem;
+    fn attend(&self, problem: &Problem, stream: &Stream, overlap: bool, workspace: u64) -> Result<()> {
+        let Problem {
+            device, inputs: [q, k, _], o, lse, size, keys, scale, scales: [of_q, of_k, of_v], ..
+        } = problem;
         let (kernel, backend) = (&self.kernel, device.backend());
-        let order = tiles(size, kernel.tile, keys, self.ctas, |m| blocks(kernel, problem, m));
-        let order = order.ok_or_else(|| too_many_tiles(o.layout.shape(), kernel.tile[0]))?;
-        let v = problem.laid(workspace, columns.start, columns.len())?;
-        let (layout, offset) = o.layout.narrow(3, columns.start, columns.len())?;
-        let o = Untyped { address: o.address + (offset * o.dtype.bytes()) as u64, layout, ..*o };
-        let mut lse = *lse;
-        if columns.start > 0 {
-            lse.layout = lse.layout.narrow(2, 0, 0)?.0;
-        }
         let q: GlobalAbi<(), 4> = q.streamed(backend, BOX)?;
         let k: GlobalAbi<(), 4> = k.streamed(backend, kernel.tile[1])?;
-        let v: GlobalAbi<(), 4> = v.streamed(backend, kernel.columns[1])?;
+        let v: GlobalAbi<(), 4> = problem.transposed(workspace)?.streamed(backend, kernel.columns[1])?;
         if size.keys > 0 {
             expect_mapped(kernel.name, kernel.arch, [q.tma, k.tma, v.tma])?;
         }
-        let [of_q, of_k, of_v] = *scales;
         let args = ScaledAttentionArgs {
             q,
             k,
             v,
             o: o.streamed::<(), 4>(backend, BOX)?,
             lse: lse.arg::<(), 4>(backend, true, 0)?,
-            order,
+            order: self.order,
             keys: *keys,
             scale: *scale,
-            scales: Scales { q: of_q, k: of_k, v: of_v },
+            scales: Scales { q: *of_q, k: *of_k, v: *of_v },
         };
-        let ctas = self.ctas.min(order.total()).max(1);
-        let launch = Launch::grid([ctas, 1, 1]).pdl(overlap && kernel.arch == Arch::Sm90a);
+        let launch = Launch::grid([self.ctas, 1, 1]).pdl(overlap);
         // SAFETY: the arguments are those of `scaled_attention`. The views that the tensors come from are borrowed by the caller, o and lse exclusively, and
-        // reach no further than their shapes, which the kernel keeps to; V was laid in the workspace before. Programmatic launch only moves what precedes its wait for the
-        // preceding grid.
+        // reach no further than their shapes, which the kernel keeps to; V was transposed into the workspace before. Programmatic launch only moves what precedes its wait
+        // for the preceding grid.
         unsafe { self.function.launch_block(stream, &launch, &args) }
     }
 }

@@ -7,7 +7,7 @@ use tilewright_device::tile::{
 };
 use tilewright_device::{bf16, f16, kernels};
 
-use super::{laid_values, scaled_attention};
+use super::{scaled_attention, transpose_values};
 use crate::keys::{Blocks, Keys};
 
 /// What the host chooses a kernel of 8-bit floats by.
@@ -68,21 +68,21 @@ kernels! {
     }
 }
 
-/// A kernel that lays V of 8-bit floats.
+/// A kernel that transposes V of 8-bit floats.
 #[derive(Clone, Copy, Debug)]
 pub struct ScaledValuesKernel {
     /// Warps of a CTA, each with a tile of its own.
     pub warps: u32,
 }
 
-impl<P: Overlaps> Described for laid_values<P> {
+impl<P: Overlaps> Described for transpose_values<P> {
     type Description = ScaledValuesKernel;
     const DESCRIPTION: ScaledValuesKernel = ScaledValuesKernel { warps: P::THREADS / 32 };
 }
 
 kernels! {
-    /// The kernel that lays V of 8-bit floats.
+    /// The kernel that transposes V of 8-bit floats.
     pub static SCALED_VALUES: ScaledValuesKernel;
 
-    sm_90: [laid_values_sm_90]: laid_values<Overlapped<8>>;
+    sm_90: [transpose_values_sm_90]: transpose_values<Overlapped<8>>;
 }

@@ -6,7 +6,7 @@ mod values;
 
 pub use list::{SCALED, SCALED_VALUES, ScaledKernel, ScaledValuesKernel};
 pub use scales::{HeadScales, Scales};
-pub use values::{LaidValuesArgs, VALUES_TILE, Values, laid_values};
+pub use values::{TransposeValuesArgs, VALUES_TILE, Values, transpose_values};
 
 use core::f32::consts::LN_2;
 
@@ -32,7 +32,7 @@ const fn in_turn(columns: usize, of_values: usize) -> bool {
 /// O = softmax(scale Q Kᵀ + mask) V of e4m3, with sums of f32 (Shah et al. 2024, "Low-precision with FP8").
 ///
 /// Q \[batch, heads, queries, D\] and K \[batch, KV heads, keys, D\] in pairs of columns, V \[batch, KV heads, DV, keys\] in pairs of keys, which lie in their lines as
-/// [`laid_values()`] lays them; O as Q with DV columns, and the log-sum-exp of each row, \[batch, heads, queries, 1\] in natural logarithms, unless `lse` has no rows. `scale` is that of Q Kᵀ times
+/// [`transpose_values()`] writes them; O as Q with DV columns, and the log-sum-exp of each row, \[batch, heads, queries, 1\] in natural logarithms, unless `lse` has no rows. `scale` is that of Q Kᵀ times
 /// log2(e), on top of the `scales` of heads. `D` is counted in pairs, `HALF` is half of `BN`. What is not there is zeros. A CTA takes tiles of `BM` queries in the order of
 /// `order` and walks over their keys in blocks of `BN`, last to first; the softmax of one block runs under the next block's Q Kᵀ and its own P V.
 #[kernel(program = P)]
@@ -98,13 +98,13 @@ pub fn scaled_attention<
         let (mut inverse, mut log2) = (Rows::<f32, BM, BN, Y>::splat(0.0), Rows::splat(f32::NEG_INFINITY));
         if !blocks.none() {
             let [of_q, of_k] = scales.get().of_scores(batch, head, kv_head);
-            let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale * of_q * of_k);
+            let mut softmax = OnlineSoftmax::<BM, BN, Y>::raised(scale * of_q * of_k, RAISED);
             let (q, k) = (qs.acquire(), ks.acquire());
             let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).wait();
             ks.release(k);
             let s = if blocks.whole(blocks.last()) { s } else { keys.get().mask(s, m, blocks.last()) };
             let max = softmax.maximum(&s);
-            let (p, _) = softmax.raised_exponentials(s, max, RAISED);
+            let (p, _) = softmax.exponentials(s, max);
             let (p, weighted) = blocks.fold(
                 (p.e4m3_operand::<HALF>(), acc),
                 #[inline(always)]
@@ -129,7 +129,7 @@ pub fn scaled_attention<
                     let s = if masked { keys.get().mask(s, m, j) } else { s };
                     let mut max = softmax.maximum(&s);
                     let acc = vs.finish(v, acc, &mut max);
-                    let (p, rescale) = softmax.raised_exponentials(s, max, RAISED);
+                    let (p, rescale) = softmax.exponentials(s, max);
                     (p.e4m3_operand(), acc.zip_rows(&rescale.along(), |x, by| x * by))
                 },
             );
@@ -147,7 +147,7 @@ pub fn scaled_attention<
         out.store(acc.zip_rows(&inverse.along(), |x, by| x * by).cast::<U>(), o.get().tile(place));
         let mut lse = lse.get();
         if lse.rows() > 0 {
-            copy(log2.map(|log2| (log2 - RAISED) * LN_2), lse.tile(place));
+            copy(log2.map(|log2| log2 * LN_2), lse.tile(place));
         }
     }
 }

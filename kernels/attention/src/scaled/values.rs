@@ -65,7 +65,7 @@ fn bytes_of(words: [u32; 4], which: u32) -> u32 {
 /// V with its last two dimensions changed, 16 keys at a time in the order in which [`e4m3_operand`](tilewright_device::tile::Fragment::e4m3_operand) has the columns of
 /// scores; keys that are not there are zeros. A warp takes a tile, a thread 16 keys of 4 columns.
 #[kernel(program = P)]
-pub fn laid_values<P: Overlaps>(values: Values) {
+pub fn transpose_values<P: Overlaps>(values: Values) {
     let [keys, columns] = VALUES_TILE;
     let tile = block_x() * (P::THREADS / 32) + thread_x() / 32;
     let (rest, along_columns) = values.by_columns.of(tile);
