@@ -188,11 +188,14 @@ fn estimate(problem: &Problem, kernel: &Compiled, sms: u32) -> Estimate {
         AnySequences::Listed(listed) => u64::from(listed.most * listed.key_block.divisor) / n,
         _ => u64::MAX,
     };
-    let seen =
-        |tile: u64| u64::from(blocks(of, &problem.keys, tile.min(u64::from(u32::MAX)) as u32)).min(most);
-    let last = along.saturating_sub(1);
-    // Exact where all tiles see as many, and where each sees as many more.
-    let four_tiles = (seen(0) + 2 * seen(last / 2) + seen(last)) * block;
+    let four_tiles = of_four_tiles(along, |m| u64::from(blocks(of, &problem.keys, m)).min(most)) * block;
     let cycles = waves.saturating_mul(four_tiles / 4 + 2000).saturating_add(3000).saturating_mul(passes);
     Estimate { tiles, waves, passes, splits: 1, cycles }
+}
+
+/// Blocks of keys that four of a head's tiles see: exact where all tiles see as many, and where each sees as many more.
+pub(super) fn of_four_tiles(tiles: u64, seen: impl Fn(u32) -> u64) -> u64 {
+    let last = tiles.saturating_sub(1);
+    let [first, middle, last] = [0, last / 2, last].map(|m| seen(u32::try_from(m).unwrap_or(u32::MAX)));
+    first + 2 * middle + last
 }

@@ -4,15 +4,14 @@ use tilewright_device::abi::StridedAbi;
 use tilewright_device::kernel::Listed;
 use tilewright_scaled_gemm::{KERNELS, PARTS, SPLIT, SplitKernel, SplitRowsArgs};
 
-use crate::ops::frame::{PLANNED_ROOM, Places};
+use crate::ops::frame::{PLANNED_ROOM, Places, UNIT};
 use crate::tensor::{Layout, Untyped};
 use crate::{AnyFunction, DType, Device, Error, Launch, Result, Stream};
 
 /// Bytes to whose multiples the lines of parts are rounded up: the lines of L2.
 const LINE: usize = 128;
-/// Bytes of an element, and of what kernels of products count the depth in.
+/// Bytes of an element.
 const ELEMENT: usize = 4;
-const UNIT: usize = 2;
 /// The most tiles along the depth: CTAs of a grid's second dimension.
 const MOST_TILES: usize = 65535;
 /// The number of the part that is what the nearest numbers leave: A's and B's differ, so that their product has each part's product with the other's nearest numbers, and of these with

@@ -13,6 +13,7 @@ use tilewright_device::kernel::Listed;
 use tilewright_device::tile::division::Division;
 
 use super::problem::Problem;
+use crate::ops::attention::choose::of_four_tiles;
 use crate::ops::attention::order::tiles;
 use crate::ops::attention::problem::Size;
 use crate::ops::attention::table::{BOX, too_many_tiles};
@@ -65,9 +66,7 @@ impl Choice for Problem {
         let along = (queries as u64).div_ceil(m);
         let tiles = (batch as u64).saturating_mul(heads as u64).saturating_mul(along);
         let waves = tiles.div_ceil(u64::from(self.device.sm_count()).max(1));
-        let seen = |tile: u64| u64::from(blocks(kernel, self, tile.min(u64::from(u32::MAX)) as u32));
-        let last = along.saturating_sub(1);
-        let four_tiles = seen(0) + 2 * seen(last / 2) + seen(last);
+        let four_tiles = of_four_tiles(along, |m| u64::from(blocks(kernel, self, m)));
         let block = m * n * (d + of_values) / 8192 + m * n / 16;
         let cycles = waves.saturating_mul(four_tiles.saturating_mul(block) / 4 + 2000);
         Ok(Cycles(cycles.saturating_add(2 * Cycles::of_launch(kernel.arch))))
