@@ -99,7 +99,7 @@ fn check<T: Counted>(
 }
 
 pub fn every_kernel(device: &Device) -> Outcome {
-    let all = runnable(device, |name| name.starts_with("copy_sm") || name.starts_with("transpose_"));
+    let all = runnable(device, |name| name.starts_with("copy_sm") || name.starts_with("transpose_sm"));
     let stream = Stream::new(device)?;
     let mut seen = std::collections::BTreeSet::new();
     for shape in [[64, 64], [128, 192], [200, 136], [1, 1000], [33, 65], [31, 1], [16, 4096], [127, 129]] {
@@ -196,7 +196,7 @@ pub fn conflicts(device: &Device) -> Outcome {
     assert!(check::<f16>(&stream, None, &shape, [&rows, &cols])?);
     assert!(check::<f32>(&stream, None, &shape, [&rows, &cols])?);
     let all = device.profile().unwrap_or_default();
-    let kernels: Vec<_> = all.iter().filter(|kernel| kernel.name.starts_with("transpose_")).collect();
+    let kernels: Vec<_> = all.iter().filter(|kernel| kernel.name.starts_with("transpose_sm")).collect();
     assert!(kernels.len() >= 3, "one for each size of elements ran");
     for kernel in kernels {
         let shared = kernel.counters.shared.total();
