@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tilewright::ops::Moe;
+use tilewright::ops::{DeviceWeights, Experts, Moe};
+use tilewright::quant::{Format, Group, HalfType, Order, Scheme, Zeros};
 use tilewright::{Device, Stream, Tensor, bf16};
 use tilewright_support::example::{exit, show};
 use tilewright_support::random::normal;
@@ -23,6 +24,9 @@ struct Arguments {
     /// Leaves weights as the softmax of all logits gives them
     #[arg(long)]
     plain: bool,
+    /// Experts of 4 bits, with scales of groups of 128
+    #[arg(long)]
+    u4: bool,
 }
 
 /// Tokens that are compared.
@@ -39,11 +43,12 @@ fn run(arguments: &Arguments) -> Result<()> {
         [tokens, hidden, inner, experts, top] => {
             vec![[tokens, hidden, inner, experts, top].map(|size| size as usize)]
         }
+        _ if device.is_emulator() && arguments.u4 => vec![[20, 128, 64, 8, 2], [5, 192, 32, 16, 3]],
         _ if device.is_emulator() => vec![[20, 128, 64, 8, 2], [5, 72, 40, 16, 3]],
         // A layer of Qwen3-30B-A3B; Mixtral's experts, narrower.
         _ => vec![[4096, 2048, 768, 128, 8], [64, 2048, 768, 128, 8], [2048, 4096, 3584, 8, 2]],
     };
-    shapes.into_iter().try_for_each(|shape| layer(&device, shape, arguments.plain))
+    shapes.into_iter().try_for_each(|shape| layer(&device, shape, arguments))
 }
 
 /// A layer's tensors on the host.
@@ -107,10 +112,27 @@ impl Layer {
     }
 }
 
-fn layer(device: &Device, shape: [usize; 5], plain: bool) -> Result<()> {
-    let [tokens, hidden, inner, experts, top] = shape;
+/// Experts' matrices of 4 bits; `wide` becomes what their codes stand for.
+fn narrow(stream: &Stream, wide: &mut Vec<bf16>, shape: [usize; 2]) -> Result<DeviceWeights> {
+    let (format, group, zeros, scales) = (Format::U4, Group::K128, Zeros::Original, HalfType::BF16);
+    let scheme = Scheme { format, group, zeros, scales };
+    let on_device = Tensor::from_slice(stream.device(), wide, &shape)?;
+    let weights = DeviceWeights::quantize(stream, "experts", &on_device.view(), (scheme, Order::B16), None)?;
+    let codes = weights.download(stream)?.unpack()?;
+    *wide = codes.dequantize().into_iter().map(bf16::from_f64).collect();
+    Ok(weights)
+}
+
+fn layer(device: &Device, shape: [usize; 5], arguments: &Arguments) -> Result<()> {
+    let (&Arguments { plain, u4, .. }, [tokens, hidden, inner, experts, top]) = (arguments, shape);
     println!("\n{tokens} tokens of {hidden}, {top} of {experts} experts of {inner}");
-    let layer = Layer::new(shape, !plain);
+    let (mut layer, stream) = (Layer::new(shape, !plain), Stream::new(device)?);
+    let codes = if u4 {
+        let gate_up = narrow(&stream, &mut layer.gate_up, [experts * 2 * inner, hidden])?;
+        Some([gate_up, narrow(&stream, &mut layer.down, [experts * hidden, inner])?])
+    } else {
+        None
+    };
     let x = Tensor::from_slice(device, &layer.x, &[tokens, hidden])?;
     let logits = Tensor::from_slice(device, &layer.logits, &[tokens, experts])?;
     let gate_up = Tensor::from_slice(device, &layer.gate_up, &[experts, 2 * inner, hidden])?;
@@ -120,12 +142,15 @@ fn layer(device: &Device, shape: [usize; 5], plain: bool) -> Result<()> {
     let moe = if plain { Moe::new(top) } else { Moe::new(top).normalized() };
     let (x, logits) = (x.view(), logits.view());
     let (gate_up, down) = (gate_up.view().transpose(1, 2)?, down.view().transpose(1, 2)?);
-    let len = moe.workspace_len(&x, &logits, &gate_up, &down)?;
+    let [gate_up, down] = match &codes {
+        Some([gate_up, down]) => [Experts::Narrow(gate_up), Experts::Narrow(down)],
+        None => [Experts::Halves(&gate_up), Experts::Halves(&down)],
+    };
+    let len = moe.workspace_len(&x, &logits, gate_up, down)?;
     let mut workspace = Tensor::<f32>::uninit(device, &[len])?;
     println!("  a workspace of {:.1} MB", len as f64 * 4e-6);
-    let stream = Stream::new(device)?;
     let room = &mut workspace.view_mut();
-    moe.run(&stream, &x, &logits, &gate_up, &down, &mut y.view_mut(), room)?;
+    moe.run(&stream, &x, &logits, gate_up, down, &mut y.view_mut(), room)?;
 
     let found = y.to_vec_on(&stream)?;
     let (mut out, mut exact) = (Vec::new(), Vec::new());
@@ -144,7 +169,7 @@ fn layer(device: &Device, shape: [usize; 5], plain: bool) -> Result<()> {
         let (y, room) = (RefCell::new(y), RefCell::new(workspace));
         let launch = |stream: &Stream, _| {
             let (y, room) = (&mut y.borrow_mut(), &mut room.borrow_mut());
-            moe.run(stream, &x, &logits, &gate_up, &down, &mut y.view_mut(), &mut room.view_mut())
+            moe.run(stream, &x, &logits, gate_up, down, &mut y.view_mut(), &mut room.view_mut())
         };
         let options = Options { sets: 1, ..Options::default() };
         let timing = compare(device, &[Variant::new("layer", launch)], &options)?;

@@ -30,6 +30,8 @@ pub enum Of {
     Gradient,
     /// y, of e4m3 with scales of blocks.
     Blocks,
+    /// y, in bf16, with W of u4 with scales of groups of 128, without zeros.
+    Narrow,
 }
 
 /// Experts, experts of a token, hidden and inner columns.
@@ -53,8 +55,8 @@ pub fn all() -> Vec<Case> {
         };
         MODELS.into_iter().flat_map(each)
     };
-    let [products, blocks] = [Of::Products, Of::Blocks].map(|of| all(of, &TOKENS));
-    products.chain(all(Of::Gradient, &TRAINED)).chain(blocks).collect()
+    let [products, blocks, narrow] = [Of::Products, Of::Blocks, Of::Narrow].map(|of| all(of, &TOKENS));
+    products.chain(all(Of::Gradient, &TRAINED)).chain(blocks).chain(narrow).collect()
 }
 
 /// The cases that these words select; products in no table are named by tokens, experts, experts of a token, N and K: `4096x64x6x1408x2048 gradient`.
@@ -64,7 +66,7 @@ pub fn selected(words: &[String]) -> Result<Vec<Case>> {
         return common::selected(all(), words);
     }
     let of = |&[tokens, experts, top, n, k]: &[usize; 5]| {
-        [Of::Products, Of::Gradient, Of::Blocks].map(|of| Case {
+        [Of::Products, Of::Gradient, Of::Blocks, Of::Narrow].map(|of| Case {
             model: "others",
             product: "y",
             tokens,
@@ -107,8 +109,13 @@ impl Case {
     /// The least that moves between memory and the SMs: matrices that somebody chose, or all where they are written, and rows of both sides.
     pub fn bytes(&self) -> usize {
         let touched = self.counts().iter().filter(|count| **count > 0 || self.of == Of::Gradient).count();
-        let width = if self.of == Of::Blocks { 1 } else { 2 };
-        width * (touched * self.n * self.k + self.entries() * self.k) + 2 * self.entries() * self.n
+        let (matrices, rows) = (touched * self.n * self.k, self.entries() * self.k);
+        let inputs = match self.of {
+            Of::Products | Of::Gradient => 2 * (matrices + rows),
+            Of::Blocks => matrices + rows,
+            Of::Narrow => matrices / 2 + touched * self.n * self.k.div_ceil(128) * 2 + 2 * rows,
+        };
+        inputs + 2 * self.entries() * self.n
     }
 
     /// The words that name it to `grouped_mm.py`, of so many sets of inputs.
@@ -125,6 +132,7 @@ impl fmt::Display for Case {
             Of::Products => "",
             Of::Gradient => " gradient",
             Of::Blocks => " e4m3",
+            Of::Narrow => " u4",
         };
         write!(f, "{model} {product}{of} {tokens} tokens, {top} of {experts}, {n}x{k}")
     }

@@ -1,5 +1,5 @@
-# Products of groups by CUTLASS. Words of a case: TOKENS EXPERTS TOP N K Products|Gradient|Blocks SETS. Of e4m3
-# PyTorch has scales of rows and not of blocks.
+# Products of groups by CUTLASS. Words of a case: TOKENS EXPERTS TOP N K Products|Gradient|Blocks|Narrow SETS. Of e4m3
+# PyTorch has scales of rows and not of blocks; in place of narrow weights it gets bf16.
 
 
 def versions():

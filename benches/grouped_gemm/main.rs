@@ -1,5 +1,5 @@
 //! Speed of products of groups, as layers of experts take them, beside PyTorch's `_grouped_mm` and, of e4m3, its
-//! `_scaled_grouped_mm`, which has scales of rows where ours are of blocks.
+//! `_scaled_grouped_mm`, which has scales of rows where ours are of blocks. Narrow weights have `_grouped_mm` of bf16 beside them, which they replace.
 //!
 //! ```text
 //! cargo bench --bench grouped_gemm                        criterion's measurements, and the table of what it measured
@@ -7,7 +7,7 @@
 //! cargo bench --bench grouped_gemm -- --kernels [WORDS]   every kernel that can compute a case, beside its estimate
 //! ```
 //!
-//! WORDS select cases, by model, product and tokens: `DeepSeek-V3 up 64`, `gradient 8192`, `e4m3`; products in no table by
+//! WORDS select cases, by model, product and tokens: `DeepSeek-V3 up 64`, `gradient 8192`, `e4m3`, `u4`; products in no table by
 //! tokens, experts, experts of a token, N and K: `4096x64x6x1408x2048`. The table takes a CUDA graph over rotating inputs of each variant, all of
 //! them in one run and in shuffled order, and gives medians. The peer runs in a process of PyTorch's, which takes turns with this one.
 

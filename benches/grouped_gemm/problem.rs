@@ -2,7 +2,11 @@
 
 use std::cell::RefCell;
 
-use tilewright::ops::{BlockScaled, GroupRows, GroupedGemm, GroupedScaledGemm, KGroupedGemm};
+use tilewright::ops::{
+    BlockScaled, DeviceWeights, GroupRows, GroupedDequantGemm, GroupedGemm, GroupedScaledGemm, KGroupedGemm,
+    WeightFacts, WeightMemory,
+};
+use tilewright::quant::{Format, Group, HalfType, Order, PackedHeader, PackedWeights, Scheme, Zeros};
 use tilewright::{Device, Element, F8E4M3, Result, Stream, Tensor, TensorView, TensorViewMut, bf16};
 use tilewright_support::random::normal;
 use tilewright_support::timing::sets;
@@ -24,6 +28,8 @@ enum Inputs {
     Halves(Box<[Tensor<bf16>; 2]>),
     /// With their scales.
     Blocks(Box<[(Tensor<F8E4M3>, Tensor<f32>); 2]>),
+    /// Narrow weights for each set.
+    Narrow(Box<(Tensor<bf16>, Vec<DeviceWeights>)>),
 }
 
 /// Random data that repeats: an odd period keeps matrices from being equal.
@@ -52,6 +58,24 @@ fn blocks(device: &Device, shape: &[usize], rows: usize) -> Result<(Tensor<F8E4M
     Ok((random(device, shape, codes)?, random(device, &scales, factors)?))
 }
 
+/// Random u4 weights of all experts, with scales of groups of 128.
+fn narrow(device: &Device, [n, k]: [usize; 2]) -> Result<DeviceWeights> {
+    let (format, group, zeros, scales) = (Format::U4, Group::K128, Zeros::None, HalfType::BF16);
+    let scheme = Scheme { format, group, zeros, scales };
+    let header = PackedHeader { version: PackedWeights::VERSION, scheme, order: Order::B16, n, k };
+    let bytes = |len| normal::<f32>(3, len).into_iter().map(|x| x.to_bits() as u8).collect();
+    let codes = random(device, &[header.code_bytes()], bytes)?;
+    let factors = |len| normal::<f32>(4, len).into_iter().map(|x| bf16::from_f32(x.exp2() / 16.0)).collect();
+    let scales = random(device, &[header.groups() * header.padded_n()], factors)?;
+    let at = [codes.address(), scales.address()];
+    // SAFETY: the tensors are the owner's, and as large as the header says. All scales are finite, and less than 64: of 2^24 normal values none reaches 10.
+    unsafe {
+        let memory = WeightMemory::from_raw_parts(device, &header, at[0], at[1], None, (codes, scales))?;
+        let facts = WeightFacts { integer_zeros: true, low_scales: true };
+        DeviceWeights::from_memory("experts", &header, memory, facts)
+    }
+}
+
 /// A set's.
 fn of_set((codes, scales): &(Tensor<F8E4M3>, Tensor<f32>), set: usize) -> Result<BlockScaled<'_>> {
     Ok(BlockScaled { codes: codes.view().select(0, set)?, scales: scales.view().select(0, set)? })
@@ -72,6 +96,10 @@ impl Problem {
             Of::Products => (Inputs::Halves(Box::new([halves(x)?, halves(w)?])), y),
             Of::Gradient => (Inputs::Halves(Box::new([halves(y)?, halves(x)?])), w),
             Of::Blocks => (Inputs::Blocks(Box::new([blocks(device, x, 1)?, blocks(device, w, 128)?])), y),
+            Of::Narrow => {
+                let all = (0..sets).map(|_| narrow(device, [experts * n, k])).collect::<Result<_>>()?;
+                (Inputs::Narrow(Box::new((halves(x)?, all))), y)
+            }
         };
         let offsets = Tensor::from_slice(device, &offsets, &[offsets.len()])?;
         Ok(Problem { case, sets, inputs, c: RefCell::new(Tensor::uninit(device, c)?), offsets })
@@ -83,6 +111,12 @@ impl Problem {
         set: usize,
         halves: impl FnOnce([TensorView<'_, bf16>; 2], &GroupRows<'_>, TensorViewMut<'_, bf16>) -> Result<R>,
         blocks: impl FnOnce([BlockScaled<'_>; 2], &GroupRows<'_>, TensorViewMut<'_, bf16>) -> Result<R>,
+        narrow: impl FnOnce(
+            TensorView<'_, bf16>,
+            &DeviceWeights,
+            &GroupRows<'_>,
+            TensorViewMut<'_, bf16>,
+        ) -> Result<R>,
     ) -> Result<R> {
         let mut c = self.c.borrow_mut();
         let (rows, c) = (GroupRows::offsets(self.offsets.view()), c.view_mut().select(0, set)?);
@@ -96,6 +130,7 @@ impl Problem {
                 let [a, b] = [of_set(a, set)?, of_set(b, set)?];
                 blocks([a, b], &rows, c)
             }
+            Inputs::Narrow(both) => narrow(both.0.view().select(0, set)?, &both.1[set], &rows, c),
         }
     }
 
@@ -115,6 +150,10 @@ impl Problem {
             },
             |[a, b], rows, c| {
                 let all = GroupedScaledGemm::new().candidates(&a, &b, rows, &c)?;
+                Ok(all.iter().map(|one| (one.name(), one.cycles())).collect())
+            },
+            |a, w, rows, c| {
+                let all = GroupedDequantGemm::new().candidates(&a, w, rows, &c)?;
                 Ok(all.iter().map(|one| (one.name(), one.cycles())).collect())
             },
         )
@@ -139,6 +178,11 @@ impl Problem {
                 let gemm = GroupedScaledGemm::new();
                 let gemm = kernel.map_or(gemm, |name| gemm.kernel(name));
                 gemm.run(stream, &a, &b, rows, &mut c)
+            },
+            |a, w, rows, mut c| {
+                let gemm = GroupedDequantGemm::new();
+                let gemm = kernel.map_or(gemm, |name| gemm.kernel(name));
+                gemm.run(stream, &a, w, rows, &mut c)
             },
         )
     }

@@ -8,6 +8,7 @@
 //! | [`scaled_gemm()`](scaled_gemm()), [`ScaledGemm`] | C = act(alpha scales A Bᵀ + bias), A and B of e4m3, e5m2, int8 or f32, as tf32 or nearly in full precision |
 //! | [`gemm()`](gemm()), [`Gemm`] | C = act(alpha A B + beta C + bias), batched, f16, bf16 and f32 |
 //! | [`grouped_gemm()`](grouped_gemm()), [`GroupedGemm`] | C's rows of group g = A's rows of group g, times B\[g\], f16 and bf16: a product for each expert |
+//! | [`grouped_dequant_gemm()`](grouped_dequant_gemm()), [`GroupedDequantGemm`] | the same with narrow weights of 4 and 8 bits |
 //! | [`grouped_scaled_gemm()`](grouped_scaled_gemm()), [`GroupedScaledGemm`] | the same of 8-bit floats with scales of blocks |
 //! | [`k_grouped_gemm()`](k_grouped_gemm()), [`KGroupedGemm`] | C\[g\] = A's rows of group g, transposed, times B's: the gradient by each expert's matrix |
 //! | [`Moe`] | layers of experts with gated units: router, products and sums, f16 and bf16 |
@@ -73,12 +74,13 @@ mod gated;
 mod gemm;
 #[cfg(feature = "grouped_gemm")]
 mod grouped_gemm;
-#[cfg(any(feature = "grouped_gemm", feature = "scaled_gemm"))]
+#[cfg(any(feature = "dequant_gemm", feature = "grouped_gemm", feature = "scaled_gemm"))]
 mod groups;
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 mod index;
 #[cfg(any(
     feature = "attention",
+    feature = "dequant_gemm",
     feature = "grouped_gemm",
     feature = "linear_attention",
     feature = "mla",
@@ -145,8 +147,9 @@ pub use conv::{
 pub use cross_entropy::{CrossEntropy, CrossEntropyCandidate, CrossEntropyPlan, cross_entropy};
 #[cfg(feature = "dequant_gemm")]
 pub use dequant_gemm::{
-    DequantCandidate, DequantGemm, DequantGemmInt8, DequantPlan, DequantViews, DeviceWeights, Int8Output,
-    WeightFacts, WeightMemory, dequant_gemm, dequant_gemm_int8,
+    DequantCandidate, DequantGemm, DequantGemmInt8, DequantPlan, DequantViews, DeviceWeights,
+    GroupedDequantCandidate, GroupedDequantGemm, GroupedDequantPlan, Int8Output, WeightFacts, WeightMemory,
+    dequant_gemm, dequant_gemm_int8, grouped_dequant_gemm,
 };
 #[cfg(feature = "pointwise")]
 pub use elementwise::{Elementwise, elementwise};
@@ -163,12 +166,13 @@ pub use grouped_gemm::{
     GroupedGemm, GroupedGemmCandidate, GroupedGemmPlan, GroupedGemmViews, KGroupedGemm,
     KGroupedGemmCandidate, KGroupedGemmPlan, group_combine, group_order, grouped_gemm, k_grouped_gemm,
 };
-#[cfg(any(feature = "grouped_gemm", feature = "scaled_gemm"))]
+#[cfg(any(feature = "dequant_gemm", feature = "grouped_gemm", feature = "scaled_gemm"))]
 pub use groups::GroupRows;
 #[cfg(any(feature = "pointwise", feature = "reduce", feature = "rows"))]
 pub use index::IndexElement;
 #[cfg(any(
     feature = "attention",
+    feature = "dequant_gemm",
     feature = "grouped_gemm",
     feature = "linear_attention",
     feature = "mla",
@@ -186,7 +190,7 @@ pub use linear_attention::{
 #[cfg(feature = "mla")]
 pub use mla::{Mla, MlaCandidate, MlaPlan, MlaViews, mla};
 #[cfg(all(feature = "grouped_gemm", feature = "pointwise", feature = "reduce", feature = "rows"))]
-pub use moe::Moe;
+pub use moe::{Experts, Moe};
 #[cfg(feature = "rows")]
 pub use norm::{
     Norm, NormCandidate, NormGradient, NormGradientPlan, NormGradientViews, NormPlan, NormViews, layer_norm,

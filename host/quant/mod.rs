@@ -33,6 +33,7 @@ mod quantize;
 mod range;
 mod safetensors;
 mod scheme;
+mod stack;
 mod weights;
 mod words;
 

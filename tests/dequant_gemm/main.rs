@@ -10,6 +10,7 @@ mod codes;
 mod epilogue;
 mod errors;
 mod gated;
+mod grouped;
 mod int8;
 mod plan;
 mod quantize;
@@ -43,6 +44,17 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "a workspace lies apart from A", reuse::workspace_apart)
         .device(Arch::Sm80, "refused calls name what is wrong", errors::name_it)
         .device(Arch::Sm90a, "a kernel that scales sums refuses small groups", errors::small_groups)
+        .device(Arch::Sm80, "grouped: uneven sizes, one behind the other, on every kernel", grouped::offsets)
+        .device(Arch::Sm80, "grouped: matrices of their own", grouped::counts)
+        .device(Arch::Sm80, "grouped: one group to 128, all rows in one of them", grouped::groups)
+        .device(Arch::Sm80, "grouped: tensors lie anywhere", grouped::anywhere)
+        .device(Arch::Sm80, "grouped: exact products are exact", grouped::exact)
+        .device(Arch::Sm80, "grouped: NaN stays in its row", grouped::not_a_number)
+        .device(Arch::Sm80, "grouped: no rows", grouped::nothing)
+        .device(Arch::Sm80, "grouped: numbers that are not as they must be", grouped::wrong_numbers)
+        .device(Arch::Sm80, "grouped: schedules of other seeds", grouped::seeds)
+        .device(Arch::Sm80, "grouped: plans and graphs", grouped::planned)
+        .device(Arch::Sm80, "grouped: refused calls name what is wrong", grouped::refused)
         .device(Arch::Sm80, "int8: every format, group and mode of zeros", int8::of_every_scheme)
         .device(Arch::Sm80, "int8: codes and activations that are all lowest and all highest", int8::extremes)
         .device(Arch::Sm80, "int8: every kernel, ragged shapes", int8::ragged)

@@ -50,5 +50,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "layers of experts", moe::layers)
         .device(Arch::Sm80, "NaN among logits stays in its row", moe::not_a_number)
         .device(Arch::Sm80, "refused layers", moe::refused);
+    #[cfg(all(feature = "dequant_gemm", feature = "pointwise", feature = "reduce", feature = "rows"))]
+    let suite = suite.device(Arch::Sm80, "layers of experts of narrow weights", moe::narrow_weights);
     suite.main()
 }

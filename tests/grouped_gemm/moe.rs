@@ -1,6 +1,6 @@
 //! Layers of experts against sums in f64.
 
-use tilewright::ops::{Activation, HalfElement, Moe};
+use tilewright::ops::{Activation, Experts, HalfElement, Moe};
 use tilewright::{Device, Error, Stream, Tensor, TensorView, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::activation::exact;
@@ -63,23 +63,27 @@ impl<T: Real + HalfElement> Layer<T> {
         y
     }
 
-    /// Runs it on some tokens, then in a graph on others.
     fn check(&self, device: &Device) -> Outcome {
-        let (stream, [tokens, hidden, inner, experts, _]) = (Stream::new(device)?, self.shape);
+        let [_, hidden, inner, experts, _] = self.shape;
+        let gate_up = Tensor::from_slice(device, &self.gate_up, &[experts, hidden, 2 * inner])?;
+        let down = Tensor::from_slice(device, &self.down, &[experts, inner, hidden])?;
+        self.check_with(device, (&gate_up.view()).into(), (&down.view()).into())
+    }
+
+    /// Runs it with these matrices on some tokens, then in a graph on others.
+    fn check_with(&self, device: &Device, gate_up: Experts<'_, T>, down: Experts<'_, T>) -> Outcome {
+        let (stream, [tokens, hidden, _, experts, _]) = (Stream::new(device)?, self.shape);
         let inputs = |seed| (normal::<T>(seed, tokens * hidden), normal::<f32>(seed + 1, tokens * experts));
         let (first, others) = (inputs(5), inputs(7));
         let mut x = Tensor::from_slice(device, &first.0, &[tokens, hidden])?;
         let mut logits = Tensor::from_slice(device, &first.1, &[tokens, experts])?;
-        let gate_up = Tensor::from_slice(device, &self.gate_up, &[experts, hidden, 2 * inner])?;
-        let down = Tensor::from_slice(device, &self.down, &[experts, inner, hidden])?;
-        let mut y = Tensor::filled(device, T::POISON, &[tokens, hidden])?;
-        let (moe, gate_up, down) = (self.moe(), gate_up.view(), down.view());
-        let len = moe.workspace_len(&x.view(), &logits.view(), &gate_up, &down)?;
+        let (mut y, moe) = (Tensor::filled(device, T::POISON, &[tokens, hidden])?, self.moe());
+        let len = moe.workspace_len(&x.view(), &logits.view(), gate_up, down)?;
         let mut room = Tensor::filled(device, f32::NAN, &[len])?;
         let graph = {
             let (x, logits, mut y) = (x.view(), logits.view(), y.view_mut());
             let room = &mut room.view_mut();
-            let mut call = |stream: &Stream| moe.run(stream, &x, &logits, &gate_up, &down, &mut y, room);
+            let mut call = |stream: &Stream| moe.run(stream, &x, &logits, gate_up, down, &mut y, room);
             // Kernels' loading is not to be recorded.
             call(&stream)?;
             stream.synchronize()?;
@@ -106,6 +110,46 @@ pub fn layers(device: &Device) -> Outcome {
     Layer::<f16>::new([20, 64, 40, 8, 2], false, Activation::Gelu).check(device)?;
     Layer::<bf16>::new([7, 72, 24, 5, 5], true, Activation::Silu).check(device)?;
     Layer::<f16>::new([1, 33, 17, 3, 1], true, Activation::Relu).check(device)
+}
+
+/// Layers of narrow weights, whose values are numbers of the type.
+#[cfg(feature = "dequant_gemm")]
+pub fn narrow_weights(device: &Device) -> Outcome {
+    use tilewright::ops::DeviceWeights;
+    use tilewright::quant::{Format, Group, Halves, Order, QuantizedWeights, ZeroPoints};
+
+    fn check<T: Real + HalfElement>(device: &Device, shape: Shape) -> Outcome {
+        let [_, hidden, inner, experts, _] = shape;
+        let stacked = |[n, k]: [usize; 2]| {
+            let rows = experts * n;
+            let codes = (0..rows * k).map(|i| (i * 7919 % 10_007 % 16) as u8).collect();
+            let scales = Halves::round(T::HALF, (0..rows).map(|_| 0.031_25));
+            let zeros = ZeroPoints::None;
+            QuantizedWeights::new("experts", Format::U4, Group::Row, [rows, k], codes, scales, zeros)
+        };
+        // As [experts, K, N].
+        let turned = |w: &QuantizedWeights, [n, k]: [usize; 2]| {
+            let all: Vec<_> = w.dequantize().into_iter().map(|w| w as f32).collect();
+            let at = |i: usize| all[(i / (n * k) * n + i % n) * k + i / n % k];
+            T::round(&(0..all.len()).map(at).collect::<Vec<_>>())
+        };
+        let (wide, tall) = ([2 * inner, hidden], [hidden, inner]);
+        let (gate_up, down) = (stacked(wide)?, stacked(tall)?);
+        let layer = Layer {
+            gate_up: turned(&gate_up, wide),
+            down: turned(&down, tall),
+            ..Layer::<T>::new(shape, true, Activation::Silu)
+        };
+        let gate_up = DeviceWeights::upload(device, &gate_up.pack(Order::B16)?)?;
+        let on_device = DeviceWeights::upload(device, &down.pack(Order::B16)?)?;
+        layer.check_with(device, (&gate_up).into(), (&on_device).into())?;
+        // One of the products alone.
+        let [_, hidden, inner, experts, _] = shape;
+        let down = Tensor::from_slice(device, &layer.down, &[experts, inner, hidden])?;
+        layer.check_with(device, (&gate_up).into(), (&down.view()).into())
+    }
+    check::<bf16>(device, [20, 64, 32, 8, 2])?;
+    check::<f16>(device, [5, 128, 64, 4, 1])
 }
 
 /// NaN among a token's logits is its row's alone.

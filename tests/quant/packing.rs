@@ -1,7 +1,9 @@
 //! Packing loses nothing and puts every code where the specification says.
 
 use proptest::prelude::*;
-use tilewright::quant::{Format, Halves, Order, Scheme, ZeroPoints, Zeros};
+use tilewright::quant::{
+    Format, Group, HalfType, Halves, Order, QuantizedWeights, Scheme, ZeroPoints, Zeros,
+};
 
 use crate::case::{any_scheme, schemes, weights};
 
@@ -129,4 +131,38 @@ proptest! {
         prop_assert_eq!(zeros, if scheme.zeros == Zeros::None { 0 } else { groups });
         prop_assert_eq!(packed.unpack().unwrap(), weights);
     }
+}
+
+/// Packed, matrices below each other are the blocks of one behind those of the other.
+#[test]
+fn matrices_are_stacked() {
+    for (seed, scheme) in schemes().into_iter().enumerate() {
+        let of = |rows: usize, seed: u64| weights(scheme, [rows, 131], seed);
+        let all = [of(64, seed as u64), of(128, 100 + seed as u64), of(64, 200 + seed as u64)];
+        let stacked = QuantizedWeights::stack("experts", &all).unwrap();
+        assert_eq!((stacked.name(), stacked.shape(), stacked.scheme()), ("experts", [256, 131], scheme));
+        let wide: Vec<f64> = all.iter().flat_map(QuantizedWeights::dequantize).collect();
+        assert_eq!(stacked.dequantize(), wide, "{scheme:?}");
+        for &order in orders(scheme.format) {
+            let codes: Vec<u8> = all.iter().flat_map(|w| w.pack(order).unwrap().codes().to_vec()).collect();
+            assert_eq!(stacked.pack(order).unwrap().codes(), codes);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_not_stacked() {
+    let scheme = Scheme { format: Format::U4, group: Group::K32, zeros: Zeros::None, scales: HalfType::F16 };
+    let of = |scheme, k| weights(scheme, [64, k], 1);
+    let first = of(scheme, 64);
+    let error =
+        |other: Vec<QuantizedWeights>| QuantizedWeights::stack("experts", &other).unwrap_err().to_string();
+    assert!(error(vec![]).contains("`matrices`"));
+    let narrow = error(vec![first.clone(), of(scheme, 32)]);
+    assert!(
+        narrow.contains("shape") && narrow.contains("[64, 32]") && narrow.contains("64 columns"),
+        "{narrow}"
+    );
+    let other = error(vec![first, of(Scheme { zeros: Zeros::Original, ..scheme }, 64)]);
+    assert!(other.contains("scheme") && other.contains("Original"), "{other}");
 }

@@ -11,7 +11,7 @@ use crate::ops::frame::{Candidate, Choice, Copies, Cycles, Descriptor, Operand, 
 use crate::{Arch, Device, KernelEntry, Result};
 
 /// Depth that the estimate counts in.
-const STEP: u64 = 64;
+pub(super) const STEP: u64 = 64;
 /// The most tiles of A: a grid's second dimension.
 const MOST: u32 = u16::MAX as u32;
 
@@ -119,25 +119,29 @@ fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> u64 {
     }
 }
 
-/// Of a kernel whose steps are shared evenly.
+/// The time of a step of a tile of so many rows of weights and of A.
 ///
-/// On Hopper a step of 64 takes 160, 2 for each row of weights, whose decoding is not hidden, and a cycle for 128 of the tile's
-/// elements; for more than 32 rows of A 70, 1 for each row, and a cycle for 40 elements; where sums are scaled 1.09 for each row, and a
-/// cycle for 34 elements. Parts of a tile take 8000 to meet, 3000 where sums are scaled, and are read at 15 elements a cycle. With
-/// `mma.sync` a step takes four times 200, 2.6 for each row and a cycle for 32 elements, with element-wise loads sixteen times.
+/// On Hopper it takes 160, 2 for each row of weights, whose decoding is not hidden, and a cycle for 128 of the tile's elements; for more than 32 rows of A 70, 1 for
+/// each row, and a cycle for 40 elements; where sums are scaled 1.09 for each row, and a cycle for 34 elements. With `mma.sync` it takes four times 200, 2.6 for each row
+/// and a cycle for 32 elements, with element-wise loads sixteen times.
+pub(super) fn of_step(reads: Reads, sums: bool, [rows, columns]: [u64; 2]) -> u64 {
+    let ampere = 200 + rows * 26 / 10 + rows * columns / 32;
+    match reads {
+        Reads::Boxes if sums => rows * 109 / 100 + rows * columns / 34,
+        Reads::Boxes if columns > 32 => 70 + rows + rows * columns / 40,
+        Reads::Boxes => 160 + 2 * rows + rows * columns / 128,
+        Reads::Elements => 16 * ampere,
+        _ => 4 * ampere,
+    }
+}
+
+/// Of a kernel whose steps are shared evenly. Parts of a tile take 8000 to meet, 3000 where sums are scaled, and are read at 15 elements a cycle.
 fn shared_evenly(kernel: &Compiled, [m, n, k]: [usize; 3], sms: u64) -> u64 {
     let [together, columns, _] = kernel.tile.map(u64::from);
     let (rows, sms) = (together / u64::from(kernel.cluster), (sms / u64::from(kernel.cluster)).max(1));
     let tiles = (n as u64).div_ceil(together).saturating_mul((m as u64).div_ceil(columns));
     let steps = tiles.saturating_mul((k as u64).div_ceil(STEP)).div_ceil(sms);
-    let ampere = 200 + rows * 26 / 10 + rows * columns / 32;
-    let step = match kernel.reads {
-        Reads::Boxes if kernel.sums => rows * 109 / 100 + rows * columns / 34,
-        Reads::Boxes if columns > 32 => 70 + rows + rows * columns / 40,
-        Reads::Boxes => 160 + 2 * rows + rows * columns / 128,
-        Reads::Elements => 16 * ampere,
-        _ => 4 * ampere,
-    };
+    let step = of_step(kernel.reads, kernel.sums, [rows, columns]);
     let parts = sms.div_ceil(tiles.max(1));
     let meet = if kernel.sums { 3000 } else { 8000 };
     let parts = if parts > 1 { meet + parts * rows * columns / 15 } else { 0 };

@@ -1,6 +1,7 @@
 //! Dequantised GEMM: C = act(alpha A Wᵀ + bias) of narrow weights W.
 
 mod choose;
+mod grouped;
 mod int8;
 mod memory;
 mod plan;
@@ -12,18 +13,18 @@ mod weights;
 use tilewright_device::tile::{RasterOrder, StreamOrder};
 
 use choose::Selection;
+pub use grouped::{GroupedDequantCandidate, GroupedDequantGemm, GroupedDequantPlan, grouped_dequant_gemm};
 pub use int8::{DequantGemmInt8, Int8Output, dequant_gemm_int8};
 pub use memory::WeightMemory;
 use plan::{A, C, named};
 pub use plan::{DequantPlan, DequantViews};
 use problem::{Others, Problem};
-use table::{Compiled, Kind, Reads, kernels, zeros_of};
+use table::{Compiled, Reads, kind};
 pub use weights::{DeviceWeights, WeightFacts};
 
 use super::HalfElement;
 use super::frame::{Candidate, Choice, Operands, TileParts, Workspace, of_shape};
 use crate::ops::Activation;
-use crate::quant::{Order, Zeros};
 use crate::{Error, Result, Stream, TensorView, TensorViewMut};
 
 /// Rows of tiles that are taken together, so that CTAs which run at a time share their operands in L2.
@@ -152,28 +153,6 @@ impl<'a, T: HalfElement> DequantGemm<'a, T> {
         self.others().planned(|others| Problem::new(&a.planned(A), w, &c.planned(C), others, self.gated))
     }
 
-    fn kind(w: &DeviceWeights) -> Result<Kind> {
-        let scheme = w.scheme();
-        if w.order() != Order::B16 {
-            return Err(w.error("order", "b8".to_owned(), "b16, for activations of f16 and bf16".to_owned()));
-        }
-        if scheme.scales != T::HALF {
-            let was = scheme.scales.dtype().name().to_owned();
-            return Err(w.error("scales", was, format!("{}, the activations' type", T::DTYPE.name())));
-        }
-        let zeros = match scheme.zeros {
-            Zeros::None => "none",
-            Zeros::Original | Zeros::Packed => "original",
-            Zeros::Rescaled => "rescaled",
-        };
-        let (element, format) = (T::DTYPE.name(), scheme.format.name());
-        if kernels((element, format, zeros)).is_empty() {
-            let was = format!("{zeros}, for activations of {element}");
-            return Err(w.error("zeros", was, format!("one of {}", zeros_of(element, format).join(", "))));
-        }
-        Ok((element, format, zeros))
-    }
-
     /// Every compiled kernel for these types and weights, the best by estimate first, with the reason for those that
     /// cannot compute this product.
     pub fn candidates(
@@ -182,7 +161,7 @@ impl<'a, T: HalfElement> DequantGemm<'a, T> {
         w: &DeviceWeights,
         c: &TensorViewMut<'_, T>,
     ) -> Result<Vec<DequantCandidate>> {
-        Ok(Selection::new(&self.problem(a, w, c)?, Self::kind(w)?)?.candidates())
+        Ok(Selection::new(&self.problem(a, w, c)?, kind::<T>(w)?)?.candidates())
     }
 
     /// A plan for A and C of these shapes, strides and alignments, and weights of this shape and scheme, which runs many times: the kernel, and
@@ -196,7 +175,7 @@ impl<'a, T: HalfElement> DequantGemm<'a, T> {
         c: &TensorViewMut<'_, T>,
     ) -> Result<DequantPlan> {
         let problem = self.problem(a, w, c)?;
-        let choice = Selection::new(&problem, Self::kind(w)?)?.choose(self.kernel)?;
+        let choice = Selection::new(&problem, kind::<T>(w)?)?.choose(self.kernel)?;
         let operands = Operands::new(c.device(), named(a, c, &self.others()));
         DequantPlan::new(choice, operands, problem, w, (self.activation, self.alpha, self.overlap))
     }

@@ -1,5 +1,6 @@
 //! The compiled kernels, and their launches.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use tilewright_dequant_gemm::{
@@ -10,10 +11,12 @@ use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_device::kernel::Listed;
 use tilewright_device::tile::{Activation, EpilogueAbi, StreamOrder, WeightsAbi};
 
-use super::int8;
 use super::problem::Problem;
+use super::{DeviceWeights, int8};
 use crate::Stream;
+use crate::ops::HalfElement;
 use crate::ops::frame::Table;
+use crate::quant::{Order, Zeros};
 use crate::{AnyFunction, Arch, Device, Launch, Result};
 
 /// One compiled kernel.
@@ -58,7 +61,7 @@ pub(super) enum Reads {
 }
 
 impl Reads {
-    fn of(arch: Arch, any_strides: bool) -> Self {
+    pub(super) fn of(arch: Arch, any_strides: bool) -> Self {
         match (any_strides, arch) {
             (true, _) => Reads::Elements,
             (_, Arch::Sm90a) => Reads::Boxes,
@@ -176,12 +179,40 @@ pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
     TABLE.kernels(&kind)
 }
 
-/// The modes of zeros that a format has kernels for.
-pub(super) fn zeros_of(element: &str, format: &str) -> Vec<&'static str> {
-    let of = TABLE.kinds().filter(|kind| (kind.0, kind.1) == (element, format));
-    let mut zeros: Vec<_> = of.map(|kind| kind.2).collect();
-    zeros.sort_unstable();
-    zeros
+/// What kernels are chosen by for activations of `T`.
+pub(super) fn kind<T: HalfElement>(w: &DeviceWeights) -> Result<Kind> {
+    kind_in::<T, _>(&TABLE, w)
+}
+
+/// The same, of the kernels of a table.
+pub(super) fn kind_in<T: HalfElement, K>(table: &Table<Kind, K>, w: &DeviceWeights) -> Result<Kind> {
+    let scheme = w.scheme();
+    if w.order() != Order::B16 {
+        return Err(w.error("order", "b8".to_owned(), "b16, for activations of f16 and bf16".to_owned()));
+    }
+    if scheme.scales != T::HALF {
+        let was = scheme.scales.dtype().name().to_owned();
+        return Err(w.error("scales", was, format!("{}, the activations' type", T::DTYPE.name())));
+    }
+    let zeros = match scheme.zeros {
+        Zeros::None => "none",
+        Zeros::Original | Zeros::Packed => "original",
+        Zeros::Rescaled => "rescaled",
+    };
+    let (element, format) = (T::DTYPE.name(), scheme.format.name());
+    if !table.kernels(&(element, format, zeros)).is_empty() {
+        return Ok((element, format, zeros));
+    }
+    let listed = |of: &dyn Fn(&Kind) -> Option<&'static str>| {
+        let names: BTreeSet<_> = table.kinds().filter(|kind| kind.0 == element).filter_map(of).collect();
+        Vec::from_iter(names).join(", ")
+    };
+    let modes = listed(&|kind| (kind.1 == format).then_some(kind.2));
+    if modes.is_empty() {
+        return Err(w.error("format", format.to_owned(), format!("one of {}", listed(&|kind| Some(kind.1)))));
+    }
+    let was = format!("{zeros}, for activations of {element}");
+    Err(w.error("zeros", was, format!("one of {modes}")))
 }
 
 impl Call<'_> {

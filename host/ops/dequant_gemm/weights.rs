@@ -11,6 +11,7 @@ use crate::{Device, Error, Result, Stream, TensorView};
 ///
 /// docs/quantized-weights.md specifies the form; [`PackedWeights`] has it on the host. They are copied there ([`upload`](Self::upload)), made there of
 /// wide ones ([`quantize`](Self::quantize)), or lie in [memory](WeightMemory) of somebody else's already.
+#[derive(Debug)]
 pub struct DeviceWeights {
     device: Device,
     name: String,

@@ -2,10 +2,10 @@
 
 use tilewright_grouped_gemm::{GroupedKernel, RowsOf};
 
-use super::problem::{Problem, Size};
+use super::problem::Problem;
 use super::table::{Compiled, kernels};
 use crate::ops::frame::{Choice, Copies, Cycles, Operand, Rated, Rejection};
-use crate::ops::groups::Work;
+use crate::ops::groups::{Size, Work};
 use crate::tensor::Reading;
 use crate::{Arch, Device, KernelSet, Result};
 
@@ -45,8 +45,9 @@ pub(super) struct Selection<'a> {
 
 impl<'a> Selection<'a> {
     pub(super) fn new(problem: &'a Problem, element: &'static str, expected: Option<usize>) -> Result<Self> {
-        let (backend, Problem { a, b, .. }) = (problem.device.backend(), problem);
-        let (a, b) = (a.reading(backend, true)?, [b.reading(backend, false)?, b.reading(backend, true)?]);
+        let (backend, Problem { sides, b, .. }) = (problem.sides.device.backend(), problem);
+        let a = sides.a.reading(backend, true)?;
+        let b = [b.reading(backend, false)?, b.reading(backend, true)?];
         Ok(Selection { problem, element, a, b, expected })
     }
 }
@@ -55,7 +56,7 @@ impl Choice for Selection<'_> {
     type Kernel = Compiled;
 
     fn device(&self) -> &Device {
-        &self.problem.device
+        &self.problem.sides.device
     }
     fn kernels(&self) -> &'static [Compiled] {
         kernels(self.element)
@@ -65,7 +66,8 @@ impl Choice for Selection<'_> {
     }
 
     fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
-        let Size { n, k, .. } = self.problem.size;
+        let sides = &self.problem.sides;
+        let Size { n, k, .. } = sides.size;
         if !kernel.any_strides {
             if k == 0 {
                 return Err(Rejection::Because("there is no depth to load"));
@@ -76,9 +78,7 @@ impl Choice for Selection<'_> {
             let (reading, line) = (self.b[usize::from(row_major)], if row_major { n } else { k });
             Operand { name: "B", reading, row_major, line }.check(copies)?;
         }
-        let Size { groups, rows, .. } = self.problem.size;
-        let average = Work::average(self.problem.apart, [groups, rows], self.expected);
-        Ok(estimate(kernel, average, self.problem.size, self.problem.device.sm_count()))
+        Ok(estimate(kernel, Work::average(sides, self.expected), sides.size, sides.device.sm_count()))
     }
 }
 

@@ -1,12 +1,12 @@
 //! The kernel and launch of products of groups, for tensors wherever they lie.
 
 use super::choose::Selection;
-use super::problem::{Problem, Size};
+use super::problem::Problem;
 use super::table::{self, Compiled};
 use super::{GroupRows, GroupedGemm};
 use crate::ops::HalfElement;
 use crate::ops::frame::{Choice, Named, Operands, Plan, explained};
-use crate::ops::groups::{Loaded, Tiled};
+use crate::ops::groups::Loaded;
 use crate::{Element, Result, Stream, TensorView, TensorViewMut};
 
 /// The kernel that computes products of groups, why it was chosen, and all that its launch needs but memory.
@@ -59,14 +59,12 @@ impl GroupedGemmPlan {
         let problem =
             Problem::new(&a.planned(0), &b.planned(1), &rows.planned(2), &c.planned(3), scales.as_ref())?;
         let choice = Selection::new(&problem, T::DTYPE.name(), gemm.expected)?.choose(gemm.kernel)?;
-        let loaded = if problem.is_empty() {
+        let loaded = if problem.sides.is_empty() {
             None
         } else {
-            let kernel = choice.descriptor();
-            let (Size { groups, rows, n, .. }, [high, wide, _]) = (problem.size, kernel.tile.map(u64::from));
-            let Problem { numbers, c, apart, .. } = &problem;
-            let tiled = Tiled::by_rows(numbers, c, *apart, [groups, rows, n], [high, wide])?;
-            let function = table::function(&problem.device, kernel)?;
+            let (kernel, sides) = (choice.descriptor(), &problem.sides);
+            let tiled = sides.tiled([kernel.tile[0], kernel.tile[1]])?;
+            let function = table::function(&sides.device, kernel)?;
             Some(Loaded { function, problem, tiled, overlap: gemm.overlap })
         };
         Ok(GroupedGemmPlan { choice, operands, loaded })

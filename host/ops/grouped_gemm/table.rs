@@ -10,7 +10,7 @@ use tilewright_grouped_gemm::{GROUPED, GroupedGemmArgs, GroupedGemmFewArgs, Grou
 
 use super::problem::Problem;
 use crate::ops::frame::{Table, expect_mapped};
-use crate::ops::groups::{BOX, Loaded};
+use crate::ops::groups::{BOX, Loaded, Sides};
 use crate::{AnyFunction, Arch, Device, Result, Stream};
 
 /// Scales of no rows.
@@ -48,7 +48,7 @@ pub(super) fn run(
     stream: &Stream,
     problem: &Problem,
 ) -> Result<()> {
-    let Problem { a, b, c, scales, numbers, .. } = problem;
+    let Problem { sides: Sides { a, c, numbers, .. }, b, scales } = problem;
     let (function, launch) = (&loaded.function, loaded.grid(kernel.arch));
     let backend = function.device().backend();
     let (tma, b_rows) = (kernel.arch == Arch::Sm90a, kernel.row_major_b);

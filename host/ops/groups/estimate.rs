@@ -1,5 +1,7 @@
 //! The time that products of groups take.
 
+use super::{Sides, Size};
+
 /// As much as rows of tiles are held up by memory, if it is all the time.
 const HELD_UP: u64 = 256;
 
@@ -23,13 +25,10 @@ pub(in crate::ops) struct Work {
 }
 
 impl Work {
-    /// Groups that have rows, of so many `groups` with so many `rows` of each of A's matrices, and how many on average: as many as the caller expects, if it says so.
-    pub(in crate::ops) fn average(
-        apart: bool,
-        [groups, rows]: [usize; 2],
-        expected: Option<usize>,
-    ) -> [u64; 2] {
-        if apart {
+    /// Groups that have rows, and how many on average: as many as the caller expects, if it says so.
+    pub(in crate::ops) fn average(sides: &Sides, expected: Option<usize>) -> [u64; 2] {
+        let Size { groups, rows, .. } = sides.size;
+        if sides.apart {
             return [groups as u64, expected.unwrap_or(rows).min(rows) as u64];
         }
         let each = expected.unwrap_or(rows / groups.max(1)).max(1);

@@ -2,10 +2,12 @@
 
 mod estimate;
 mod rows;
+mod sides;
 mod tiles;
 
 pub(super) use estimate::Work;
 pub use rows::GroupRows;
+pub(super) use sides::{Sides, Size};
 pub(super) use tiles::{BOX, Loaded, Tiled};
 
 use crate::Result;

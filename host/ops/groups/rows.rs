@@ -26,6 +26,20 @@ impl<'a> GroupRows<'a> {
     pub(in crate::ops) fn are_apart(&self) -> bool {
         self.apart
     }
+    /// Groups. Fails where offsets do not even say where the first one begins.
+    #[cfg(feature = "dequant_gemm")]
+    pub(in crate::ops) fn count(&self) -> Result<usize> {
+        let numbers = self.numbers.untyped();
+        let shape = numbers.layout.shape();
+        match (self.apart, shape) {
+            (true, &[groups]) => Ok(groups),
+            (false, &[len]) if len > 0 => Ok(len - 1),
+            _ => {
+                let allowed = if self.apart { "of shape [groups]" } else { "of shape [groups + 1]" };
+                Err(Error::argument(self.name(), of_shape(shape), allowed))
+            }
+        }
+    }
     /// The argument's name.
     pub(in crate::ops) fn name(&self) -> &'static str {
         if self.apart { "counts" } else { "offsets" }

@@ -1,14 +1,15 @@
 //! Layers of experts.
 
+mod experts;
 mod problem;
 mod room;
 
+pub use experts::Experts;
 use problem::Problem;
 use room::Room;
 
 use super::{
-    Activation, Embedding, Gated, GroupRows, GroupedGemm, HalfElement, Softmax, TopK, group_combine,
-    group_order,
+    Activation, Embedding, Gated, GroupRows, HalfElement, Softmax, TopK, group_combine, group_order,
 };
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
@@ -18,14 +19,15 @@ use crate::{Result, Stream, TensorView, TensorViewMut};
 /// - x is \[tokens, hidden\], y has its shape; the router's logits are f32, \[tokens, experts\]; `gate_up` is \[experts, hidden, 2 inner\], the gates'
 ///   columns first; `down` is \[experts, inner, hidden\]. x, y and the weights are of `f16` or `bf16`, with any strides: weights that lie as \[experts, 2 inner,
 ///   hidden\] and \[experts, hidden, inner\] are transposed views.
+/// - Either product's matrices may be narrow weights in their place: [`Experts`].
 /// - A token goes to the [`top`](Self::new) experts with the largest logits, of equal ones the first. Its weights are the softmax of all its logits, or, where
 ///   they are [`normalized`](Self::normalized), of those of its experts alone, which is the same but for a factor that makes their sum 1.
 /// - An expert's result is (act(x gate) · x up) down. Each product is accumulated in f32 and rounded to the type; so are units. The sum is taken in f32 and
 ///   rounded once. The order of all sums is fixed: the same call gives the same bits.
 /// - NaN among a token's logits makes its row of y NaN.
 ///
-/// It is these operators one after the other: [`TopK`] and [`Softmax`], [`group_order`], [`Embedding`], [`GroupedGemm`],
-/// [`Gated`], [`GroupedGemm`], [`group_combine`]: 8 launches, on memory that the caller gives. Nothing is allocated and nothing is waited for; a
+/// It is these operators one after the other: [`TopK`] and [`Softmax`], [`group_order`], [`Embedding`], [`GroupedGemm`](super::GroupedGemm) or its narrow form,
+/// [`Gated`], the same again, [`group_combine`]: 8 launches, on memory that the caller gives. Nothing is allocated and nothing is waited for; a
 /// [`Graph`](crate::Graph) replays it with the tokens and logits of the moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Moe {
@@ -52,14 +54,15 @@ impl Moe {
     ///
     /// # Errors
     /// Those of the shapes in `run`.
-    pub fn workspace_len<T: HalfElement>(
+    pub fn workspace_len<'v, T: HalfElement>(
         &self,
         x: &TensorView<'_, T>,
         logits: &TensorView<'_, f32>,
-        gate_up: &TensorView<'_, T>,
-        down: &TensorView<'_, T>,
+        gate_up: impl Into<Experts<'v, T>>,
+        down: impl Into<Experts<'v, T>>,
     ) -> Result<usize> {
-        Ok(room::len(&Problem::new(self.top, x, logits, gate_up, down)?, T::DTYPE.bytes()))
+        let problem = Problem::new(self.top, x, logits, &gate_up.into(), &down.into())?;
+        Ok(room::len(&problem, T::DTYPE.bytes()))
     }
 
     /// Queues it on `stream`. `workspace` has as many elements as [`workspace_len`](Self::workspace_len) says, contiguous and aligned to 16 bytes,
@@ -67,18 +70,19 @@ impl Moe {
     ///
     /// Fails when shapes do not fit, a view lies on another device, or y or the workspace overlaps another tensor; the error names the argument.
     #[expect(clippy::too_many_arguments, reason = "as many tensors")]
-    pub fn run<T: HalfElement>(
+    pub fn run<'v, T: HalfElement>(
         &self,
         stream: &Stream,
         x: &TensorView<'_, T>,
         logits: &TensorView<'_, f32>,
-        gate_up: &TensorView<'_, T>,
-        down: &TensorView<'_, T>,
+        gate_up: impl Into<Experts<'v, T>>,
+        down: impl Into<Experts<'v, T>>,
         y: &mut TensorViewMut<'_, T>,
         workspace: &mut TensorViewMut<'_, f32>,
     ) -> Result<()> {
-        let problem = Problem::new(self.top, x, logits, gate_up, down)?;
-        problem.expect_apart(stream, [x, gate_up, down], logits, y, workspace)?;
+        let (gate_up, down) = (gate_up.into(), down.into());
+        let problem = Problem::new(self.top, x, logits, &gate_up, &down)?;
+        problem.expect_apart(stream, x, [&gate_up, &down], logits, y, workspace)?;
         let mut room = Room::of::<T>(&problem, workspace)?;
         let Problem { tokens, hidden, experts, inner, top } = problem;
         let entries = tokens * top;
@@ -101,11 +105,11 @@ impl Moe {
         let mut rows_in = room.take::<T>(&[entries, hidden])?;
         Embedding::new().run(stream, x, &order.as_view(), &mut rows_in)?;
         let mut wide = room.take::<T>(&[entries, 2 * inner])?;
-        GroupedGemm::new().run(stream, &rows_in.as_view(), gate_up, &rows, &mut wide)?;
+        gate_up.multiply(stream, &rows_in.as_view(), &rows, &mut wide)?;
         let mut units = room.take::<T>(&[entries, inner])?;
         Gated::new(self.activation).run_packed(stream, &wide.as_view(), &mut units)?;
         // What came in is not needed any more.
-        GroupedGemm::new().run(stream, &units.as_view(), down, &rows, &mut rows_in)?;
+        down.multiply(stream, &units.as_view(), &rows, &mut rows_in)?;
         group_combine(stream, &rows_in.as_view(), &weights.as_view(), &places.as_view(), y)
     }
 }

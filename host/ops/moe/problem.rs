@@ -1,5 +1,6 @@
 //! What is asked to be computed, checked.
 
+use super::Experts;
 use crate::ops::frame::{Named, check, of_shape};
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut};
 
@@ -19,26 +20,18 @@ impl Problem {
         top: usize,
         x: &TensorView<'_, T>,
         logits: &TensorView<'_, f32>,
-        gate_up: &TensorView<'_, T>,
-        down: &TensorView<'_, T>,
+        gate_up: &Experts<'_, T>,
+        down: &Experts<'_, T>,
     ) -> Result<Self> {
         let wrong =
             |name, shape: &[usize], allowed: String| Err(Error::argument(name, of_shape(shape), allowed));
         let &[tokens, hidden] = x.shape() else {
             return wrong("x", x.shape(), "of shape [tokens, hidden]".to_owned());
         };
-        let &[experts, inner, _] = down.shape() else {
-            return wrong("down", down.shape(), format!("of shape [experts, inner, {hidden}]"));
-        };
-        if down.shape() != [experts, inner, hidden] {
-            let allowed = format!("of shape [{experts}, {inner}, {hidden}]: as many columns as `x`");
-            return wrong("down", down.shape(), allowed);
-        }
-        let all = [experts, hidden, inner.saturating_mul(2)];
-        if gate_up.shape() != all {
-            let allowed = format!("{}: gates and ups of `down`'s rows, for columns of `x`", of_shape(&all));
-            return wrong("gate_up", gate_up.shape(), allowed);
-        }
+        let (experts, inner) = down.sizes(hidden);
+        down.expect("down", [experts, inner, hidden], "as many columns as `x`")?;
+        let why = "gates and ups of `down`'s rows, for columns of `x`";
+        gate_up.expect("gate_up", [experts, hidden, inner.saturating_mul(2)], why)?;
         if logits.shape() != [tokens, experts] {
             let allowed = format!("of shape [{tokens}, {experts}]: tokens of `x`, experts of `down`");
             return wrong("logits", logits.shape(), allowed);
@@ -53,7 +46,8 @@ impl Problem {
     pub(super) fn expect_apart<T: Element>(
         &self,
         stream: &Stream,
-        [x, gate_up, down]: [&TensorView<'_, T>; 3],
+        x: &TensorView<'_, T>,
+        [gate_up, down]: [&Experts<'_, T>; 2],
         logits: &TensorView<'_, f32>,
         y: &TensorViewMut<'_, T>,
         workspace: &TensorViewMut<'_, f32>,
@@ -66,9 +60,11 @@ impl Problem {
             ));
         }
         stream.expect_on(y.device())?;
-        let read = [Named::read("x", x), Named::read("gate_up", gate_up), Named::read("down", down)];
+        gate_up.expect_on(y.device(), "gate_up")?;
+        down.expect_on(y.device(), "down")?;
+        let read = [Some(Named::read("x", x)), gate_up.named("gate_up"), down.named("down")];
         let others =
             [Named::read("logits", logits), Named::written("y", y), Named::room("workspace", workspace)];
-        check(y.device(), read.into_iter().chain(others))
+        check(y.device(), read.into_iter().flatten().chain(others))
     }
 }

@@ -12,7 +12,7 @@ use crate::tile::fragment::cols::Cols;
 use crate::tile::fragment::{Fragment, Rows};
 use crate::tile::memory::add_to::AddTo;
 use crate::tile::memory::gathered::Scattered;
-use crate::tile::memory::global::GlobalTileMut;
+use crate::tile::memory::global_tile::GlobalTileMut;
 
 /// An element type that global memory adds atomically: f32, i32, f16 and, from Hopper on, bf16.
 #[diagnostic::on_unimplemented(

@@ -7,7 +7,7 @@ use crate::tile::copy::row_part::{RowMut, RowPart};
 use crate::tile::copy::rows::{VECTOR, in_vectors, set_vector};
 use crate::tile::fragment::Fragment;
 use crate::tile::fragment::cols::Cols;
-use crate::tile::memory::global::GlobalTile;
+use crate::tile::memory::global_tile::GlobalTile;
 
 /// A row that is aligned to 16 bytes, of which columns are read from any one on: [`load`](Self::load).
 #[derive(Clone, Copy)]

@@ -9,7 +9,7 @@ use crate::tile::cta::collective::{Collective, expect_computing};
 use crate::tile::fragment::cols::Cols;
 use crate::tile::fragment::{Fragment, Rows};
 use crate::tile::memory::copy_to::CopyTo;
-use crate::tile::memory::global::{GlobalTile, GlobalTileMut};
+use crate::tile::memory::global_tile::{GlobalTile, GlobalTileMut};
 use crate::tile::memory::scratch::Scratch;
 use crate::tile::memory::shared::{Shared, Src, Transposed};
 use crate::tile::memory::window::Window;

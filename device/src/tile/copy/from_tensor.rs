@@ -5,7 +5,7 @@ use crate::layout::{Element, FragmentLayout, Major, Registers};
 use crate::tile::cta::collective::expect_computing;
 use crate::tile::fragment::{Fragment, Rows};
 use crate::tile::memory::copy_to::{CopyTo, copy};
-use crate::tile::memory::global::GlobalTile;
+use crate::tile::memory::global_tile::GlobalTile;
 
 impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N, L> {
     /// Combines every element with the tensor's element at the same place of `tile`, as `f32`.

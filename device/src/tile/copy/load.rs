@@ -7,7 +7,7 @@ use crate::arch::{cp_async, global, mbarrier, shared};
 use crate::layout::{Element, Major, SharedLayout};
 use crate::tile::copy::access::Access;
 use crate::tile::cta::collective::Collective;
-use crate::tile::memory::global::{GlobalTile, Lines};
+use crate::tile::memory::global_tile::{GlobalTile, Lines};
 use crate::tile::memory::shared::{Shared, SharedTile};
 
 /// Bytes that one thread copies at a time.

@@ -28,7 +28,7 @@ use crate::arch::tma::Coords;
 use crate::layout::{Element, Major, RowMajor, SharedLayout};
 use crate::tile::memory::copy_to::CopyTo;
 use crate::tile::memory::gathered::Gathered;
-use crate::tile::memory::global::GlobalTile;
+use crate::tile::memory::global_tile::GlobalTile;
 use crate::tile::memory::loader::Loader;
 use crate::tile::memory::paged::PagedTile;
 use crate::tile::memory::shared::{Dst, Shared};

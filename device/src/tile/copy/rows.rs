@@ -5,7 +5,8 @@ use crate::arch::special::{thread_x, trap};
 use crate::layout::{Element, FragmentLayout, Registers, RowMajor};
 use crate::tile::fragment::cols::Cols;
 use crate::tile::fragment::{Fragment, Rows};
-use crate::tile::memory::global::{Global, GlobalTile, GlobalTileMut};
+use crate::tile::memory::global::Global;
+use crate::tile::memory::global_tile::{GlobalTile, GlobalTileMut};
 use crate::tile::memory::row_tiles::RowTile;
 use crate::tile::memory::window::Window;
 

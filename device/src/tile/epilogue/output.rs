@@ -14,7 +14,7 @@ use crate::layout::{Element, FragmentLayout, Major, Registers};
 use crate::tile::cta::collective::{Collective, expect_policy};
 use crate::tile::cta::{Cta, TILE_ALIGN};
 use crate::tile::fragment::Fragment;
-use crate::tile::memory::global::GlobalTileMut;
+use crate::tile::memory::global_tile::GlobalTileMut;
 use crate::tile::memory::window::Window;
 use crate::tile::mma::accumulates::Accumulates;
 

@@ -3,14 +3,17 @@
 use crate::arch::tma::Coords;
 use crate::layout::{Element, Major, SharedLayout};
 use crate::tile::epilogue::output::staging::drain;
-use crate::tile::memory::global::GlobalTileMut;
+use crate::tile::memory::global_tile::GlobalTileMut;
 
 impl<T: Element, O: Major, const RANK: usize, const BOX: usize> GlobalTileMut<T, RANK, O, BOX> {
-    /// Whether TMA can store boxes of it: it is row-major, and rows are multiples of 16 bytes. At other multiples TMA does not cut lines
+    /// Whether TMA can store boxes of it: it is row-major, a tile of all rows, and rows are multiples of 16 bytes. At other multiples TMA does not cut lines
     /// off, and would overwrite what follows a ragged one.
     #[inline(always)]
     pub fn takes_boxes(&self) -> bool {
-        self.0.of.tma && (self.0.of.cols() * T::BYTES as u32).is_multiple_of(16) && O::ROW_MAJOR
+        self.0.is_of_all()
+            && self.0.of.tma
+            && (self.0.of.cols() * T::BYTES as u32).is_multiple_of(16)
+            && O::ROW_MAJOR
     }
 
     /// Begins to store the box at (row, col) of the tile, if tiles are of `m` x `n`, from the staging buffer `from`.

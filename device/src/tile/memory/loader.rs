@@ -4,7 +4,7 @@ use crate::arch::tma::Coords;
 use crate::layout::{Element, Major, SharedLayout};
 use crate::tile::cta::collective::Collective;
 use crate::tile::memory::gathered::Gathered;
-use crate::tile::memory::global::GlobalTile;
+use crate::tile::memory::global_tile::GlobalTile;
 use crate::tile::memory::paged::PagedTile;
 use crate::tile::memory::patches::PatchTile;
 

@@ -5,6 +5,7 @@ pub mod copy_to;
 pub mod division;
 pub mod gathered;
 pub mod global;
+pub mod global_tile;
 pub mod in_place;
 pub mod list;
 pub mod loader;

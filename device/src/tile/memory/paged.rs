@@ -3,7 +3,8 @@
 use crate::abi::PassedAsIs;
 use crate::arch::global;
 use crate::layout::{Element, RowMajor};
-use crate::tile::memory::global::{Global, GlobalTile};
+use crate::tile::memory::global::Global;
+use crate::tile::memory::global_tile::GlobalTile;
 
 /// Which page of a tensor \[pages, heads, rows, columns\] holds which rows of a sequence: a block table.
 #[repr(C)]

@@ -12,7 +12,7 @@ use crate::tile::copy::access::{Access, Vectors};
 use crate::tile::copy::{gather, load, paged, patches};
 use crate::tile::cta::collective::Collective;
 use crate::tile::memory::gathered::Gathered;
-use crate::tile::memory::global::GlobalTile;
+use crate::tile::memory::global_tile::GlobalTile;
 use crate::tile::memory::loader::Loader;
 use crate::tile::memory::paged::PagedTile;
 use crate::tile::memory::patches::PatchTile;

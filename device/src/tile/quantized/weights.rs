@@ -100,6 +100,18 @@ impl<F, Z, T> KernelArg for Weights<F, Z, T> {
 pub struct WeightsTile<F, Z, T> {
     of: Weights<F, Z, T>,
     index: [u32; 2],
+    /// The blocks along N from which tiles are counted, and behind which there are none.
+    rows: [u32; 2],
+}
+
+impl<F, Z, T> WeightsTile<F, Z, T> {
+    /// The same tile of the matrix of `blocks` blocks along N, of 64 rows each, that begins at block `first` of these weights; blocks that they
+    /// have not are not read.
+    #[inline(always)]
+    pub fn of_blocks(self, first: u32, blocks: u32) -> Self {
+        let all = self.of.abi.rows;
+        WeightsTile { rows: [first.min(all), (first + blocks).min(all).max(1)], ..self }
+    }
 }
 
 /// The type of a stage's tile of `M` x `K` narrow weights with their scales and zeros.
@@ -157,7 +169,7 @@ impl<F: Format, Z: Zeros, T: Half> Weights<F, Z, T> {
     /// The tile at `index`, counted in tiles along N and K. Rows behind the last block are that block's again.
     #[inline(always)]
     pub fn tile(self, index: [u32; 2]) -> WeightsTile<F, Z, T> {
-        WeightsTile { of: self, index }
+        WeightsTile { rows: [0, self.abi.rows], of: self, index }
     }
 
     /// That part, of 64 each, of a full tile's depth as the left operand of a gemm: each thread decodes its own registers.
@@ -317,7 +329,8 @@ where
     fn copy_to(self, to: Dst<'_, Quantized<F, Z, T, M, K>, P>) {
         let WeightsAbi { blocks, scales, zeros, rows, depth, groups, group, halves, .. } = self.of.abi;
         let [across, along] = Quantized::<F, Z, T, M, K>::BLOCKS;
-        let [first, block] = [self.index[0] * across, self.index[1] * along];
+        let [from, end] = self.rows;
+        let [first, block] = [from + self.index[0] * across, self.index[1] * along];
         let (size, line) = (Quantized::<F, Z, T, M, K>::BLOCK, ROWS * T::BYTES as u32);
         let share = P::share(to.ticket);
         // SAFETY: a `Dst` is a tile of a stage that is this role's to fill; blocks and groups are the tensor's.
@@ -330,7 +343,7 @@ where
             (across, across),
             #[inline(always)]
             |i| {
-                let row = (if first + i < rows { first + i } else { rows - 1 }) as u64 * depth as u64;
+                let row = (if first + i < end { first + i } else { end - 1 }) as u64 * depth as u64;
                 if block + along <= depth {
                     copy(blocks + (row + block as u64) * size as u64, i * along * size, along * size);
                 } else {
@@ -360,12 +373,12 @@ where
                         copy(zeros + from, zeros_at + i * line, count * line);
                     }
                 };
-                if first + across <= rows {
+                if first + across <= end {
                     of_rows(first, 0, across);
                 } else {
                     let mut i = 0;
                     while i < across {
-                        of_rows(if first + i < rows { first + i } else { rows - 1 }, i, 1);
+                        of_rows(if first + i < end { first + i } else { end - 1 }, i, 1);
                         i += 1;
                     }
                 }

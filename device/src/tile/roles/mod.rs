@@ -11,7 +11,7 @@ use crate::tile::cta::Cta;
 use crate::tile::cta::collective::Collective;
 use crate::tile::cta::registers;
 use crate::tile::memory::gathered::Gathered;
-use crate::tile::memory::global::GlobalTile;
+use crate::tile::memory::global_tile::GlobalTile;
 use crate::tile::memory::loader::Loader;
 use crate::tile::memory::paged::PagedTile;
 use crate::tile::memory::patches::PatchTile;

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 use tilewright_device::kernel::Listed;
 use tilewright_scaled_gemm::{GROUPED_SCALED, GroupedScaledKernel, KERNELS};
 
-use super::problem::{Problem, Size};
+use super::problem::Problem;
 use crate::ops::frame::{Choice, Cycles, Rated, Rejection, Table};
-use crate::ops::groups::Work;
+use crate::ops::groups::{Size, Work};
 use crate::{Device, KernelSet};
 
 /// One compiled kernel.
@@ -42,7 +42,7 @@ impl<'a> Selection<'a> {
     }
 
     fn output(&self) -> &'static str {
-        self.problem.c.dtype.name()
+        self.problem.sides.c.dtype.name()
     }
 }
 
@@ -50,7 +50,7 @@ impl Choice for Selection<'_> {
     type Kernel = Compiled;
 
     fn device(&self) -> &Device {
-        &self.problem.device
+        &self.problem.sides.device
     }
     fn kernels(&self) -> &'static [Compiled] {
         TABLE.kernels(&self.output())
@@ -62,8 +62,8 @@ impl Choice for Selection<'_> {
     /// The constants are those of the estimate of one product, see [`ScaledGemm`](crate::ops::ScaledGemm): 20 elements of a tile take a cycle for each step of 128 bytes, 23 where three warpgroups share the tensor
     /// cores, five eighths of 20 where they are few rows', 53 bytes arrive a cycle from L2, an epilogue takes a cycle for 8 elements and 800 more.
     fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
-        let Size { groups, rows, n, k } = self.problem.size;
-        let [groups, rows] = Work::average(self.problem.apart, [groups, rows], self.expected);
+        let sides = &self.problem.sides;
+        let (Size { n, k, .. }, [groups, rows]) = (sides.size, Work::average(sides, self.expected));
         let [high, wide, _] = kernel.tile.map(u64::from);
         let products = match kernel.few {
             true => high * wide * 8 / 100,
@@ -80,7 +80,7 @@ impl Choice for Selection<'_> {
             matrix: (k as u64).saturating_mul(n as u64),
             few: kernel.few,
         };
-        let cycles = work.cycles(self.problem.device.sm_count());
+        let cycles = work.cycles(sides.device.sm_count());
         Ok(Cycles(cycles.saturating_add(Cycles::of_launch(kernel.arch))))
     }
 }

@@ -7,7 +7,7 @@ use tilewright_scaled_gemm::{GroupedScaledGemmArgs, GroupedScaledGemmFewArgs};
 use super::choose::Compiled;
 use super::problem::Problem;
 use crate::ops::frame::expect_mapped;
-use crate::ops::groups::{BOX, Loaded};
+use crate::ops::groups::{BOX, Loaded, Sides};
 use crate::{Result, Stream};
 
 /// Launches a kernel.
@@ -17,7 +17,7 @@ pub(super) fn run(
     stream: &Stream,
     problem: &Problem,
 ) -> Result<()> {
-    let Problem { a, b, c, scales, numbers, size, .. } = problem;
+    let Problem { sides: Sides { a, c, numbers, size, .. }, b, scales } = problem;
     let (function, launch) = (&loaded.function, loaded.grid(kernel.arch));
     let backend = function.device().backend();
     let groups = loaded.tiled.groups(numbers);

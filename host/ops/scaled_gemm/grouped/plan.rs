@@ -1,11 +1,11 @@
 //! The kernel and launch of products of groups, for tensors wherever they lie.
 
 use super::choose::{Compiled, Selection};
-use super::problem::{Problem, Size, named};
+use super::problem::{Problem, named};
 use super::{BlockScaled, GroupedScaledGemm, launch};
 use crate::ops::HalfElement;
 use crate::ops::frame::{Choice, Operands, Plan, explained};
-use crate::ops::groups::{GroupRows, Loaded, Tiled};
+use crate::ops::groups::{GroupRows, Loaded};
 use crate::ops::scaled_gemm::table::function;
 use crate::{Result, Stream, TensorViewMut};
 
@@ -39,14 +39,12 @@ impl GroupedScaledGemmPlan {
         let operands = Operands::new(c.device(), named(a, b, rows, c).map(Some));
         let problem = Problem::new(&a.planned([0, 2]), &b.planned([1, 3]), &rows.planned(4), &c.planned(5))?;
         let choice = Selection::new(&problem, gemm.expected).choose(gemm.kernel)?;
-        let loaded = if problem.is_empty() {
+        let loaded = if problem.sides.is_empty() {
             None
         } else {
-            let kernel = choice.descriptor();
-            let (Size { groups, rows, n, .. }, [high, wide, _]) = (problem.size, kernel.tile.map(u64::from));
-            let Problem { numbers, c, apart, .. } = &problem;
-            let tiled = Tiled::by_rows(numbers, c, *apart, [groups, rows, n], [high, wide])?;
-            let function = function(&problem.device, kernel)?;
+            let (kernel, sides) = (choice.descriptor(), &problem.sides);
+            let tiled = sides.tiled([kernel.tile[0], kernel.tile[1]])?;
+            let function = function(&sides.device, kernel)?;
             Some(Loaded { function, problem, tiled, overlap: gemm.overlap })
         };
         Ok(GroupedScaledGemmPlan { choice, operands, loaded })

@@ -61,7 +61,7 @@ where
 
 /// What scales multiply, and how far decoding runs ahead: the rows' main loops.
 #[allow(non_camel_case_types)]
-mod scaled {
+pub(crate) mod scaled {
     pub type wait = super::OfWeights<super::Wait>;
     pub type early = super::OfWeights<super::Early>;
     pub type early_plain = super::OfWeights<super::Early, true>;

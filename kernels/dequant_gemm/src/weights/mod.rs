@@ -4,6 +4,7 @@ mod list;
 mod policy;
 mod scaling;
 
+pub(crate) use list::scaled;
 pub use list::{DequantKernel, WEIGHTS};
 pub use scaling::Scaling;
 

@@ -14,7 +14,7 @@ use crate::tile::cta::collective::{Collective, expect_policy};
 use crate::tile::cta::{Cta, TILE_ALIGN};
 use crate::tile::fragment::Fragment;
 use crate::tile::memory::copy_to::copy;
-use crate::tile::memory::global::GlobalTileMut;
+use crate::tile::memory::global_tile::GlobalTileMut;
 
 /// The staging buffers through which fragments of the 16-bit type `T` are stored to column-major tensors.
 pub struct OutputColumns<T, const M: usize, const N: usize, L: ColumnsLayout<M, N>> {
@@ -205,13 +205,17 @@ pub(super) unsafe fn store_columns<
             stage(buffer, |i| pair(block as usize, first + i as usize), columns, warp, lane);
             sync::fence_proxy_async_shared();
             sync::bar_sync(WARPGROUP.of(unit), 128);
-            if by_tma {
+            if by_tma && tile.0.holds([M, N], [row + ROWS, col + columns]) {
                 if thread.is_multiple_of(128) {
                     tile.0.box_at(M, N, col, row).store(tile.0.of.map, buffer);
                     tma::bulk_commit();
                 }
             } else {
                 drain_lines::<T, O, RANK, BOX, M, N>(buffer, columns, (row, col), tile, thread % 128);
+                // Where boxes were stored before: as many groups as buffers, so that the wait finds the oldest.
+                if by_tma && thread.is_multiple_of(128) {
+                    tma::bulk_commit();
+                }
             }
         }
         step += 1;

@@ -3,7 +3,7 @@
 use crate::arch::{shared, stmatrix};
 use crate::layout::element::pack;
 use crate::layout::{Element, Major, Registers, SharedLayout, Swizzle};
-use crate::tile::memory::global::GlobalTileMut;
+use crate::tile::memory::global_tile::GlobalTileMut;
 use crate::tile::memory::window::Window;
 
 /// Copies `rows` lines of `width` elements from staging to the tensor, `threads` lanes side by side.

@@ -6,7 +6,7 @@ use crate::layout::threads::{Each, SharedOut};
 use crate::layout::{Element, Major, Threads};
 use crate::tile::copy::fragment::store_runs;
 use crate::tile::fragment::Fragment;
-use crate::tile::memory::global::GlobalTileMut;
+use crate::tile::memory::global_tile::GlobalTileMut;
 
 impl<const M: usize, const N: usize, const TY: usize, const TX: usize, const RUN: usize> OutputLayout<M, N>
     for Threads<TY, TX, RUN>

@@ -12,7 +12,7 @@ use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf};
 use crate::layout::{Element, Major, PerWarpgroup, Registers, Swizzle, Warpgroups};
 use crate::tile::cta::barriers::WARPGROUP;
 use crate::tile::fragment::Fragment;
-use crate::tile::memory::global::GlobalTileMut;
+use crate::tile::memory::global_tile::GlobalTileMut;
 
 impl<const M: usize, const N: usize, const WM: usize, const WN: usize> OutputLayout<M, N>
     for Warpgroups<WM, WN>
@@ -72,7 +72,7 @@ where
                 let mut step = 0;
                 while step < steps {
                     let (row, col, buffer) = place(step);
-                    if !by_tma || !tile.0.holds(M, row + ROWS) {
+                    if !by_tma || !tile.0.holds([M, N], [row + ROWS, col + columns]) {
                         let (window, threads) = (tile.0.window(M, N), (thread % 128, 128));
                         drain::<T, Swizzle<128>>(buffer, (ROWS, columns), (row, col), &window, threads);
                     } else if thread.is_multiple_of(128) {
@@ -108,7 +108,7 @@ where
                 stage::<T, _>(buffer, &block_of(regs, block as usize), chunk, columns, warp, lane);
                 sync::fence_proxy_async_shared();
                 sync::bar_sync(WARPGROUP.of(unit), 128);
-                if by_tma && tile.0.holds(M, row + ROWS) {
+                if by_tma && tile.0.holds([M, N], [row + ROWS, col + columns]) {
                     if thread.is_multiple_of(128) {
                         tile.0.box_at(M, N, row, col).store(tile.0.of.map, buffer);
                         tma::bulk_commit();

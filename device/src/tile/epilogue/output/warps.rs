@@ -8,7 +8,7 @@ use crate::arch::{global, shared, sync};
 use crate::layout::element::pack;
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, RowBlocks, RowsOf};
 use crate::layout::{Element, Major, Registers, SharedLayout, Swizzle, Warps};
-use crate::tile::memory::global::GlobalTileMut;
+use crate::tile::memory::global_tile::GlobalTileMut;
 use crate::tile::memory::window::Window;
 
 impl<const M: usize, const N: usize, const WM: usize, const WN: usize> OutputLayout<M, N> for Warps<WM, WN>
