@@ -141,8 +141,9 @@ fn matrices_are_stacked() {
         let all = [of(64, seed as u64), of(128, 100 + seed as u64), of(64, 200 + seed as u64)];
         let stacked = QuantizedWeights::stack("experts", &all).unwrap();
         assert_eq!((stacked.name(), stacked.shape(), stacked.scheme()), ("experts", [256, 131], scheme));
-        let wide: Vec<f64> = all.iter().flat_map(QuantizedWeights::dequantize).collect();
-        assert_eq!(stacked.dequantize(), wide, "{scheme:?}");
+        // Some codes of fp8 are NaN.
+        let bits = |w: &QuantizedWeights| w.dequantize().into_iter().map(f64::to_bits).collect::<Vec<_>>();
+        assert!(bits(&stacked) == all.iter().flat_map(bits).collect::<Vec<_>>(), "{scheme:?}");
         for &order in orders(scheme.format) {
             let codes: Vec<u8> = all.iter().flat_map(|w| w.pack(order).unwrap().codes().to_vec()).collect();
             assert_eq!(stacked.pack(order).unwrap().codes(), codes);

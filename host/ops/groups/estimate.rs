@@ -46,7 +46,9 @@ impl Work {
         let sms = u64::from(sms).max(1);
         // Rows of tiles, in halves.
         let halves = (2 * rows / high + 1).max(2);
-        let compute = halves.saturating_mul(groups).saturating_mul(columns).saturating_mul(each) / 2 / sms;
+        // Each CTA takes whole tiles.
+        let tiles = halves.saturating_mul(groups).saturating_mul(columns).div_ceil(2);
+        let compute = tiles.div_ceil(sms).saturating_mul(each);
         let once = groups.saturating_mul(matrix) / (16 * sms);
         let held_up = match few {
             true => HELD_UP,

@@ -12,9 +12,6 @@ use crate::ops::frame::{Choice, Copies, Cycles, Operand, Rated, Rejection};
 use crate::ops::groups::{Size, Work};
 use crate::{Device, KernelSet, Result};
 
-/// Rows of A up to which a tile is one of few.
-const FEW: u32 = 32;
-
 impl Rated for GroupedDequantKernel {
     type Estimate = Cycles;
     const KERNELS: &'static KernelSet = &KERNELS;
@@ -73,18 +70,19 @@ impl Choice for Selection<'_> {
         }
         let ([groups, rows], [high, wide, _]) =
             (Work::average(sides, self.expected), kernel.tile.map(u64::from));
-        let steps = (k as u64).div_ceil(STEP);
+        let step = of_step(reads, kernel.sums, [wide, high]);
+        // Measured where no parts of tiles meet.
+        let step = if kernel.sums { step * 6 / 7 } else { step };
         let work = Work {
             groups,
             rows,
             columns: (n as u64).div_ceil(wide),
             high,
             // Of a tile: its steps, and its epilogue, which takes a cycle for 8 elements.
-            each: steps
-                .saturating_mul(of_step(reads, kernel.sums, [wide, high]))
-                .saturating_add(high * wide / 8),
+            each: (k as u64).div_ceil(STEP).saturating_mul(step).saturating_add(high * wide / 8),
             matrix: bytes,
-            few: kernel.tile[0] <= FEW,
+            // Its tiles in a column of rows of A follow each other, so that L2 has the weights for all of them.
+            few: false,
         };
         Ok(Cycles(work.cycles(sides.device.sm_count()).saturating_add(Cycles::of_launch(kernel.arch))))
     }

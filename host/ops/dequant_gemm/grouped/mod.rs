@@ -4,6 +4,8 @@ mod choose;
 mod plan;
 mod problem;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use choose::Selection;
 pub use plan::GroupedDequantPlan;
