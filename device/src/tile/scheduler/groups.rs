@@ -40,6 +40,9 @@ pub struct Groups {
 
 impl PassedAsIs for Groups {}
 
+/// Groups whose numbers are read together.
+const BATCH: usize = 8;
+
 /// A tile of a group's product.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupTile {
@@ -78,6 +81,32 @@ impl Groups {
         }
         let first = self.number(group);
         (first, self.number(group + 1).saturating_sub(first))
+    }
+
+    /// The same of some groups from `group` on, whose numbers are read together: one after the other, 256 groups of which few have rows would take longer than
+    /// their products. Behind the last group there are no rows.
+    #[inline(always)]
+    fn ranges(&self, group: u32) -> [(u32, u32); BATCH] {
+        let last = self.count - (self.apart != 0) as u32;
+        let mut numbers = [0; BATCH + 1];
+        let mut i = 0;
+        while i <= BATCH {
+            numbers[i] = self.number((group + i as u32).min(last));
+            i += 1;
+        }
+        let mut ranges = [(0, 0); BATCH];
+        let mut i = 0;
+        while i < BATCH {
+            ranges[i] = if self.apart == 0 {
+                (numbers[i], numbers[i + 1].saturating_sub(numbers[i]))
+            } else if group + (i as u32) < self.count {
+                (0, numbers[i])
+            } else {
+                (0, 0)
+            };
+            i += 1;
+        }
+        ranges
     }
 
     /// Where the tile `t` of a group lies that has `high` rows of tiles.
@@ -127,17 +156,29 @@ impl<const R: usize> Iterator for GroupTiles<R> {
     fn next(&mut self) -> Option<GroupTile> {
         let Groups { count, columns, apart, .. } = self.groups;
         while self.group < count {
-            let (first, rows) = self.groups.range(self.group);
-            let high = rows.div_ceil(R as u32);
-            let (tiles, t) = (high * columns, self.next - self.before);
-            if t < tiles {
+            let ranges = self.groups.ranges(self.group);
+            let (mut found, mut first, mut rows, mut group) = (false, 0, 0, self.group);
+            let mut i = 0;
+            // No branch: which of them has the tile is not known before all numbers are there.
+            while i < BATCH {
+                let tiles = ranges[i].1.div_ceil(R as u32) * columns;
+                let has = self.next - self.before < tiles;
+                if !found {
+                    (first, rows) = ranges[i];
+                    group = self.group + i as u32;
+                }
+                found |= has;
+                self.before += if found { 0 } else { tiles };
+                i += 1;
+            }
+            if found {
+                let (m, n) = self.groups.place(rows.div_ceil(R as u32), self.next - self.before);
                 self.next += grid_x();
-                let ((m, n), group) = (self.groups.place(high, t), self.group);
+                self.group = group;
                 let matrix = if apart != 0 { group } else { 0 };
                 return Some(GroupTile { group, matrix, first, rows, m, n });
             }
-            self.before += tiles;
-            self.group += 1;
+            self.group += BATCH as u32;
         }
         None
     }
