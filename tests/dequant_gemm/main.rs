@@ -18,7 +18,7 @@ mod reuse;
 mod shapes;
 
 fn main() -> ExitCode {
-    Suite::new()
+    let suite = Suite::new()
         .device(Arch::Sm80, "every format, group and mode of zeros", codes::of_every_scheme)
         .device(Arch::Sm80, "codes that are all lowest and all highest", codes::extremes)
         .device(Arch::Sm80, "exact products are exact", codes::exact)
@@ -61,6 +61,13 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "int8: tiles that are divided among CTAs", int8::divided)
         .device(Arch::Sm80, "int8: scales of rows, bias and activations on every kernel", int8::epilogues)
         .device(Arch::Sm80, "int8: rows apart, bias, activation, outputs anywhere", int8::anywhere)
-        .device(Arch::Sm80, "int8: refused calls name what is wrong", int8::errors)
-        .main()
+        .device(Arch::Sm80, "int8: refused calls name what is wrong", int8::errors);
+    // A kernel in front is another operator's.
+    #[cfg(feature = "pointwise")]
+    let suite = suite.device(
+        Arch::Sm80,
+        "grouped: numbers that the kernel in front writes",
+        grouped::written_in_front,
+    );
+    suite.main()
 }

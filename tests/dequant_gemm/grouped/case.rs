@@ -36,7 +36,7 @@ impl Case {
     }
 
     /// Matrices of A and C, and rows of each.
-    fn matrices(&self) -> [usize; 2] {
+    pub fn matrices(&self) -> [usize; 2] {
         groups::matrices(&self.rows, self.more, self.apart)
     }
 

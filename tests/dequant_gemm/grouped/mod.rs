@@ -173,6 +173,43 @@ pub fn wrong_numbers(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// Numbers that the kernel in front writes, behind others that wait for one that takes long: where kernels overlap, all of them begin before they are there.
+#[cfg(feature = "pointwise")]
+pub fn written_in_front(device: &Device) -> Outcome {
+    use tilewright::ops::cast;
+
+    let case = Case::new(&[40, 0, 1, 56], 256, 128);
+    let (stream, [_, a_rows]) = (Stream::new(device)?, case.matrices());
+    let (a, w) = (normal::<bf16>(1, a_rows * case.k), case.weights::<bf16>()?);
+    let exact = case.reference(&a, &w);
+    let a = Tensor::from_slice(device, &a, &[a_rows, case.k])?;
+    let w = DeviceWeights::upload(device, &w.pack(Order::B16)?)?;
+    let many = if device.is_emulator() { 1 << 10 } else { 1 << 26 };
+    let (long, mut to) = (Tensor::<f32>::zeros(device, &[many])?, Tensor::<f16>::zeros(device, &[many])?);
+    let numbers = Tensor::from_slice(device, &case.numbers(), &[5])?;
+    let right: Vec<_> = case.numbers().iter().map(|&x| x as f32).collect();
+    let (right, mut other) = (Tensor::from_slice(device, &right, &[5])?, Tensor::<i32>::zeros(device, &[5])?);
+    let mut offsets = Tensor::<i32>::zeros(device, &[5])?;
+    let mut c = Tensor::filled(device, bf16::NAN, &[a_rows, case.n])?;
+    let rows = GroupRows::offsets(numbers.view());
+    let all = GroupedDequantGemm::new().candidates(&a.view(), &w, &rows, &c.view_mut())?;
+    for kernel in all.iter().filter(|kernel| kernel.rejection().is_none()) {
+        for wrong in [[0, 97, 97, 97, 97], [0; 5], [0, 1, 2, 3, 97]] {
+            offsets.write(&wrong)?;
+            c.write(&vec![bf16::NAN; a_rows * case.n])?;
+            cast(&stream, &long.view(), &mut to.view_mut())?;
+            for _ in 0..16 {
+                cast(&stream, &right.view(), &mut other.view_mut())?;
+            }
+            cast(&stream, &right.view(), &mut offsets.view_mut())?;
+            let (rows, gemm) = (GroupRows::offsets(offsets.view()), GroupedDequantGemm::new());
+            gemm.kernel(kernel.name()).run(&stream, &a.view(), &w, &rows, &mut c.view_mut())?;
+            assert_eq!(case.compare(&c.to_vec_on(&stream)?, &exact), None, "{} of {wrong:?}", kernel.name());
+        }
+    }
+    Ok(())
+}
+
 /// The emulator takes warps in another order for each seed.
 pub fn seeds(device: &Device) -> Outcome {
     if !device.is_emulator() {
