@@ -5,7 +5,7 @@ use crate::{Error, Result};
 
 impl QuantizedWeights {
     /// Matrices \[N, K\] below each other as one: the experts of a layer, each of which a checkpoint has by itself, for
-    /// [`GroupedDequantGemm`](crate::ops::GroupedDequantGemm).
+    /// `ops::GroupedDequantGemm`.
     ///
     /// Fails when there are none, and when one has another scheme or other columns than the first, which the error names.
     pub fn stack(name: impl Into<String>, matrices: &[Self]) -> Result<Self> {
