@@ -6,8 +6,9 @@ use crate::ops::{DeviceWeights, GroupedDequantGemm};
 use crate::ops::{GroupRows, GroupedGemm, HalfElement};
 use crate::{Device, Element, Error, Result, Stream, TensorView, TensorViewMut};
 
-/// A layer's matrices of one product, all experts': of [`Moe::run`](super::Moe::run).
+/// A layer's matrices of one product, all experts': of [`Moe::run`](super::Moe::run). Which forms there are depends on the crate's features.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Experts<'a, T: Element> {
     /// \[experts, K, N\] of the layer's type, with any strides.
     Halves(&'a TensorView<'a, T>),

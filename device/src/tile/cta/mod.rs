@@ -5,6 +5,8 @@ use core::marker::PhantomData;
 use crate::arch::declare::takes_shared;
 use crate::arch::shared::dynamic_shared;
 use crate::arch::special::{dynamic_shared_bytes, thread_x, trap};
+use crate::arch::sync;
+use crate::kernel::Arch;
 use crate::tile::cta::collective::{Collective, meet};
 
 pub mod barriers;
@@ -74,5 +76,15 @@ impl<P: Collective> Cta<P> {
     #[inline(always)]
     pub fn computes(&self) -> bool {
         thread_x() < P::CONSUMERS
+    }
+
+    /// Waits for the preceding grid, where this one may start before its end (programmatic dependent launch): for kernels that read what it writes before they
+    /// load. Pipelines wait by themselves, in all threads but [joint](crate::tile::Producers::Joint) producers.
+    #[inline(always)]
+    pub fn wait_for_preceding_grid(&self) {
+        if matches!(P::ARCH, Arch::Sm90a) {
+            // SAFETY: any thread may wait for it, as often as it likes.
+            unsafe { sync::griddep_wait() }
+        }
     }
 }

@@ -4,9 +4,7 @@ mod list;
 
 pub use list::{GROUPED, GroupedDequantKernel};
 
-use tilewright_device::arch::sync;
 use tilewright_device::kernel;
-use tilewright_device::kernel::Arch;
 use tilewright_device::tile::{
     ColMajor, ColumnsLayout, Cta, Format, GemmRegisters, Global, GlobalMut, Groups, Half, InBlock, Quantized,
     RowMajor, Schedule, Shared, Swizzle, Weights, Zeros, copy,
@@ -53,10 +51,7 @@ pub unsafe fn grouped_dequant_gemm<
     let mut pipe = cta.pipeline(stages);
     let steps = w.get().depth().div_ceil(BK as u32);
     // Joint producers copy weights, which no kernel writes, without having waited for it: the numbers of rows may be its results.
-    if matches!(P::ARCH, Arch::Sm90a) {
-        // SAFETY: every thread may wait for it, as often as it likes.
-        unsafe { sync::griddep_wait() }
-    }
+    cta.wait_for_preceding_grid();
     // SAFETY: the caller's, here and below.
     for at in unsafe { groups.get().tiles::<BN>() } {
         let stages = pipe.loads(
