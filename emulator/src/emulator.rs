@@ -19,6 +19,7 @@ use crate::limits::Limits;
 use crate::memory::budget::Budget;
 use crate::memory::global::Global;
 use crate::order::global::GlobalOrder;
+use crate::order::preceding::Preceding;
 use crate::program::{Image, Program, Special};
 use crate::progress::Progress;
 
@@ -239,6 +240,40 @@ impl Emulator {
     /// The launch does not suit the kernel, the kernel did something wrong, a [limit](Limits) was reached, or another thread
     /// [cancelled](Emulator::cancel) it.
     pub fn launch(&self, kernel: &Kernel, launch: &Launch, parameters: &[u8]) -> Result<Counters, Fault> {
+        Ok(self.run(kernel, launch, parameters, &Preceding::default())?.0)
+    }
+
+    /// The same with programmatic dependent launch, behind grids of the same stream that may still run: before it has waited for
+    /// them (`griddepcontrol.wait`), a thread may not write what they accessed, nor read what they wrote. `preceding` becomes
+    /// those that may still run when the next one begins; without programmatic launch that begins behind
+    /// [`Preceding::default`].
+    ///
+    /// # Errors
+    /// As for [`launch`](Self::launch); then `preceding` is none.
+    pub fn launch_behind(
+        &self,
+        kernel: &Kernel,
+        launch: &Launch,
+        parameters: &[u8],
+        preceding: &mut Preceding,
+    ) -> Result<Counters, Fault> {
+        let mut grids = std::mem::take(preceding);
+        let (counters, order) = self.run(kernel, launch, parameters, &grids)?;
+        if let Some(order) = order {
+            let name = kernel.name();
+            grids.follow(name, &order, &self.budget).map_err(|what| Fault::of_launch(name, what))?;
+            *preceding = grids;
+        }
+        Ok(counters)
+    }
+
+    fn run(
+        &self,
+        kernel: &Kernel,
+        launch: &Launch,
+        parameters: &[u8],
+        preceding: &Preceding,
+    ) -> Result<(Counters, Option<GlobalOrder>), Fault> {
         let program = kernel.program();
         let refused = |what| Fault::of_launch(&program.name, what);
         check(self.arch, &kernel.image, program, launch, parameters).map_err(refused)?;
@@ -263,14 +298,15 @@ impl Emulator {
             schedule,
             printed: &printed,
             order,
+            preceding,
             running: &running,
             budget,
         };
-        let done = run::run(&launch, &self.global);
+        let (done, order) = (run::run(&launch, &self.global), launch.order);
         self.launches().retain(|other| !Arc::ptr_eq(other, &running));
         self.output.add(printed);
         self.global.free(workspace);
-        done
+        Ok((done?, order))
     }
 
     /// Makes what cooperative groups keep of a grid, if the program asks for it: its size and the state of its barrier, which may be

@@ -37,6 +37,7 @@ pub use exec::schedule::Schedule;
 pub use kind::FaultKind;
 pub use launch::Launch;
 pub use limits::{Limits, LimitsError};
+pub use order::preceding::Preceding;
 pub use program::class::Class;
 pub use progress::Progress;
 pub use tensor::map::{DataType, Fill, Im2col, MapError, Swizzle, TensorMap};

@@ -19,9 +19,8 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
         ("bar" | "barrier", _) => barrier(context, opcode, operands),
         ("fence" | "membar", []) => fence(opcode),
         ("griddepcontrol", []) => {
-            // Launches do not overlap: the one in front has ended, and the next begins when this one has.
-            opcode.any(&[("wait", ()), ("launch_dependents", ())]).ok_or("needs an action")?;
-            Ok(Op::Nop)
+            let waits = opcode.any(&[("wait", true), ("launch_dependents", false)]);
+            Ok(if waits.ok_or("needs an action")? { Op::WaitForGrids } else { Op::LetGridsBegin })
         }
         ("setmaxnreg", [Operand::Integer(count)]) => {
             let more = opcode.any(&[("inc", true), ("dec", false)]).ok_or("needs `.inc` or `.dec`")?;

@@ -8,6 +8,7 @@ use super::schedule::Schedule;
 use super::warp::watched::Watched;
 use crate::memory::budget::Budget;
 use crate::order::global::GlobalOrder;
+use crate::order::preceding::Preceding;
 use crate::program::Program;
 use crate::program::register::LANES;
 
@@ -31,6 +32,8 @@ pub(crate) struct Launch<'l> {
     pub(crate) printed: &'l Printed,
     /// Of global memory, if the order of accesses is checked.
     pub(crate) order: Option<GlobalOrder>,
+    /// The grids in front that may still run.
+    pub(crate) preceding: &'l Preceding,
     pub(crate) running: &'l Running,
     /// What memory is taken from.
     pub(crate) budget: &'l Arc<Budget>,

@@ -45,8 +45,11 @@ impl Cells {
         &mut chunk[index % CHUNK]
     }
 
-    /// Those that have come to be, in their order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Cell> {
-        self.chunks.iter().flatten()
+    /// Those that have come to be, with their numbers, in their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Cell)> {
+        let all = self.chunks.iter().enumerate();
+        all.flat_map(|(chunk, cells)| {
+            cells.iter().enumerate().map(move |(i, cell)| (chunk * CHUNK + i, cell))
+        })
     }
 }

@@ -50,6 +50,11 @@ impl Clock {
         theirs.is_some_and(|&time| time >= access.clock)
     }
 
+    /// Whether something is known of this agent of another cluster.
+    pub(super) fn is_known_outside(&self, agent: u16) -> bool {
+        self.others.any(|times| times.get(usize::from(agent)).is_some_and(|&time| time > 0))
+    }
+
     /// The same for agents of any cluster, when this is the clock of one of this cluster.
     fn outside(&self, cluster: u32) -> Clock {
         let mut others = self.others.clone();

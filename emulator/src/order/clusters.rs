@@ -22,6 +22,15 @@ enum Node {
     Leaf(Slots<Times>),
 }
 
+impl Node {
+    fn any(&self, f: impl Fn(&Times) -> bool + Copy) -> bool {
+        match self {
+            Node::Inner(slots) => slots.iter().flatten().any(|node| node.any(f)),
+            Node::Leaf(slots) => slots.iter().flatten().any(|times| f(times)),
+        }
+    }
+}
+
 /// For each cluster of which something is known, the times of its agents.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clusters {
@@ -45,6 +54,11 @@ impl Clusters {
             }
         }
         &[]
+    }
+
+    /// Whether some cluster's agents have such times.
+    pub(super) fn any(&self, f: impl Fn(&Times) -> bool + Copy) -> bool {
+        self.root.as_ref().is_some_and(|root| root.any(f))
     }
 
     /// The times of one cluster's agents.

@@ -14,7 +14,7 @@ use crate::error::Reason;
 use crate::memory::budget::{Budget, Held};
 
 /// Bytes of a page.
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 /// Locks: pages are spread over them.
 const SHARDS: u64 = 64;
 
@@ -35,13 +35,16 @@ struct Shard {
     locations: HashMap<u64, Clocks>,
 }
 
-/// The order of a launch's accesses to global memory. Launches are ordered, so each begins anew.
+/// The order of a launch's accesses to global memory. Launches are ordered, so each begins anew; [`Preceding`](super::preceding::Preceding)
+/// is of those that need not be.
 #[derive(Debug)]
 pub(crate) struct GlobalOrder {
     shards: Vec<Mutex<Shard>>,
     released: Released,
     /// Clusters have raced with each other.
     raced: AtomicBool,
+    /// A CTA has waited for the grids in front before it let dependent ones begin.
+    waited: AtomicBool,
     held: Mutex<Held>,
 }
 
@@ -51,6 +54,7 @@ impl GlobalOrder {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             released: Released::default(),
             raced: AtomicBool::new(false),
+            waited: AtomicBool::new(false),
             held: Mutex::new(budget.hold(0, WHAT)?),
         })
     }
@@ -118,6 +122,28 @@ impl GlobalOrder {
     /// Whether clusters have raced with each other: which of them is found to do so depends on which came first.
     pub(crate) fn has_raced(&self) -> bool {
         self.raced.load(Relaxed)
+    }
+
+    /// A CTA that knows the grids in front to have ended lets dependent ones begin, which all CTAs have to.
+    pub(super) fn wait(&self) {
+        self.waited.store(true, Relaxed);
+    }
+
+    /// Whether the grids in front have ended when dependent ones begin.
+    pub(super) fn has_waited(&self) -> bool {
+        self.waited.load(Relaxed)
+    }
+
+    /// Calls `f` with the address and the number of bytes that were accessed, and whether they were written: all of them.
+    pub(super) fn each_access<E>(&self, mut f: impl FnMut(u64, u64, bool) -> Result<(), E>) -> Result<(), E> {
+        self.shards.iter().try_for_each(|shard| {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.pages.iter().try_for_each(|(page, shadow)| {
+                let start = page * PAGE as u64;
+                shadow
+                    .each_access(&mut |range, wrote| f(start + range.start as u64, range.len() as u64, wrote))
+            })
+        })
     }
 
     /// What was passed on through an address.

@@ -292,7 +292,10 @@ impl Order<'_> {
             check.alone = warp.alone.of(run.mask());
             let all = run.lanes * bytes;
             let done = match run.start {
-                Spot::Global(at) => self.global.access(at, all, &check),
+                Spot::Global(at) => {
+                    let behind = self.behind_grids((at, all), wrote, run.mask());
+                    behind.and_then(|()| self.global.access(at, all, &check))
+                }
                 // Of others' it is to be known that they have begun.
                 Spot::Shared(cta, at) if cta == self.warp / self.warps_each && !self.ended[cta] => {
                     let check = Check { unwritten: Some(&unwritten), readers: READERS[0], ..check };

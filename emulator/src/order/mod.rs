@@ -19,6 +19,7 @@ mod clusters;
 pub(crate) mod global;
 mod groups;
 pub(crate) mod lanes;
+pub(crate) mod preceding;
 mod released;
 mod releases;
 mod report;
@@ -39,6 +40,7 @@ use clock::Clocks;
 use global::{GlobalOrder, LOCATION};
 use groups::Groups;
 use lanes::Hole;
+use preceding::Preceding;
 use releases::Releases;
 use shadow::{SHARED_CELL, Shadow};
 use spot::Spot;
@@ -81,8 +83,14 @@ pub(crate) struct Order<'l> {
     cluster: u32,
     warps_each: usize,
     global: &'l GlobalOrder,
+    /// Grids in front that may still run, if there are some.
+    preceding: Option<&'l Preceding>,
+    /// Their agent: what they did was before its time 1.
+    grids: u16,
     /// Shared memory of the CTAs.
     shadows: Vec<Shadow>,
+    /// The CTAs that let dependent grids begin.
+    lets: Vec<bool>,
     /// The CTAs that have ended.
     ended: Vec<bool>,
     /// The agents that are warps, CTA after CTA.
@@ -139,7 +147,7 @@ pub(crate) struct Phase {
 impl<'l> Order<'l> {
     pub(crate) fn new(
         program: &'l Program,
-        global: &'l GlobalOrder,
+        (global, preceding): (&'l GlobalOrder, &'l Preceding),
         cluster: u32,
         [ctas, warps_each, shared]: [usize; 3],
     ) -> Self {
@@ -152,10 +160,13 @@ impl<'l> Order<'l> {
             cluster,
             warps_each,
             global,
+            preceding: Some(preceding).filter(|preceding| !preceding.is_empty()),
+            grids: warps.len() as u16,
             shadows: (0..ctas).map(|_| Self::shadow(program, global, shared)).collect(),
+            lets: vec![false; ctas],
             ended: vec![false; ctas],
             releases: warps.iter().map(|_| Releases::default()).collect(),
-            agents: warps.len(),
+            agents: warps.len() + 1,
             warps,
             locations: HashMap::new(),
             narrow: HashMap::new(),
@@ -346,6 +357,7 @@ impl<'l> Order<'l> {
                 if self.has_begun(cta) { Ok(()) } else { Err(Conflict::NotBegun) }
             }
             Spot::Global(at) => {
+                self.behind_grids((at, bytes), wrote, self.lanes)?;
                 (check.unwritten, check.readers) = (None, READERS[1]);
                 self.global.access(at, bytes, &check)
             }

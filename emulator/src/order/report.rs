@@ -3,6 +3,7 @@
 use super::Order;
 use super::access::Access;
 use super::cell::Conflict;
+use super::preceding::Preceding;
 use crate::error::Reason;
 use crate::memory::SHARED_START;
 use crate::program::op::Op;
@@ -19,7 +20,9 @@ impl Order<'_> {
         let kind = match conflict {
             Conflict::Race { .. } | Conflict::Lanes { .. } => Reason::race,
             Conflict::Loose { .. } | Conflict::Alone { .. } => Reason::race,
-            Conflict::Unfenced { .. } | Conflict::ReadOnly { .. } => Reason::race,
+            Conflict::Unfenced { .. } | Conflict::ReadOnly { .. } | Conflict::Preceding { .. } => {
+                Reason::race
+            }
             Conflict::Unwritten => Reason::uninitialized,
             Conflict::Gap(_) | Conflict::Ended | Conflict::NotBegun => Reason::address,
             Conflict::Memory => Reason::limit,
@@ -53,6 +56,12 @@ impl Order<'_> {
                      this {access} after that"
                 )
             }
+            Conflict::Preceding { wrote } => format!(
+                "race: {bytes}: a grid in front may still {} them, the last of which is of kernel {}, and no \
+                 griddepcontrol.wait orders this {access} after that",
+                if wrote { "write" } else { "read" },
+                self.preceding.map_or("", Preceding::kernel)
+            ),
             Conflict::Unwritten => format!("{bytes} are read, and nobody wrote all of them"),
             Conflict::Unfenced { first } => format!(
                 "{bytes}: {} through the generic proxy, and no fence.proxy.async stands between that and this {access} \

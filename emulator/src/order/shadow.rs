@@ -4,6 +4,8 @@
 //! of 64, as of what warps access lanes follow each other. Where its bytes were accessed differently it is split into four, and these
 //! again; a write of the whole joins it.
 
+use std::ops::Range;
+
 use super::access::Access;
 use super::cell::{Cell, Check, Conflict, Lists};
 use super::cells::Cells;
@@ -152,13 +154,39 @@ impl Shadow {
 
     /// The first access that is remembered for which `late` holds, and whether it wrote.
     pub(super) fn find(&self, late: &impl Fn(&Access) -> bool) -> Option<(Access, bool)> {
-        self.cells.iter().find_map(|cell| self.find_in(cell, late))
+        self.cells.iter().find_map(|(_, cell)| self.find_in(cell, late))
     }
 
     fn find_in(&self, cell: &Cell, late: &impl Fn(&Access) -> bool) -> Option<(Access, bool)> {
         match cell.split {
             0 => cell.find(&self.lists, late),
             four => self.parts[four as usize - 1].iter().find_map(|part| self.find_in(part, late)),
+        }
+    }
+
+    /// Calls `f` with each range of bytes that was accessed, and whether it was written.
+    pub(super) fn each_access<E>(
+        &self,
+        f: &mut impl FnMut(Range<usize>, bool) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let size = self.cell;
+        self.cells.iter().try_for_each(|(index, cell)| self.each_in(cell, (index << size, size), f))
+    }
+
+    fn each_in<E>(
+        &self,
+        cell: &Cell,
+        (at, size): (usize, u8),
+        f: &mut impl FnMut(Range<usize>, bool) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match cell.split {
+            0 if cell.write.clock != 0 => f(at..at + (1 << size), true),
+            0 if cell.reads[0].clock != 0 => f(at..at + (1 << size), false),
+            0 => Ok(()),
+            four => {
+                let (size, mut parts) = (size - 2, self.parts[four as usize - 1].iter().enumerate());
+                parts.try_for_each(|(i, part)| self.each_in(part, (at + (i << size), size), f))
+            }
         }
     }
 

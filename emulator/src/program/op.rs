@@ -117,10 +117,13 @@ pub(crate) enum Op {
         c: Option<[D; 2]>,
         ordering: Ordering,
     },
+    /// Waits for the grids in front.
+    WaitForGrids,
+    /// Lets dependent grids begin.
+    LetGridsBegin,
     /// A fence of memory.
     Fence(Scope),
-    /// A fence between the generic and the async proxy.
-    /// Between the generic and the async proxy, of one space of memory or of all.
+    /// A fence between the generic and the async proxy, of one space of memory or of all.
     ProxyFence(Option<Space>),
     /// An address of a space as a generic one.
     ToGeneric {

@@ -91,7 +91,7 @@ pub fn needs(body: &str, launch: Launch, words: &[&str]) {
 }
 
 #[track_caller]
-fn contains(accusation: &str, words: &[&str]) {
+pub fn contains(accusation: &str, words: &[&str]) {
     for word in words {
         assert!(accusation.contains(word), "`{word}` is not in: {accusation}");
     }

@@ -5,6 +5,7 @@ mod asynchronous;
 mod barriers;
 mod clusters;
 mod global;
+mod grids;
 mod kernel;
 mod kinds;
 mod memory;

@@ -28,10 +28,13 @@ struct Captured {
     stream: StreamId,
     /// What comes before its next command; all of its own do.
     before: Before,
+    /// It has waited for an event since: what comes next begins when all that it waits for has ended.
+    joins: bool,
 }
 
 impl Captured {
     fn wait(&mut self, before: &Before) {
+        self.joins = true;
         self.before.resize(self.before.len().max(before.len()), 0);
         self.before.iter_mut().zip(before).for_each(|(mine, &theirs)| *mine = theirs.max(*mine));
     }
@@ -39,7 +42,7 @@ impl Captured {
 
 impl Capture {
     pub(super) fn new(number: usize, stream: StreamId) -> Self {
-        let streams = vec![Captured { stream, before: vec![0] }];
+        let streams = vec![Captured { stream, before: vec![0], joins: false }];
         Self { number, streams, commands: Vec::new(), invalid: false }
     }
 
@@ -63,7 +66,7 @@ impl Capture {
     }
 
     /// Records work that was put on one of its streams.
-    pub(super) fn push(&mut self, stream: StreamId, command: Command) -> Result<()> {
+    pub(super) fn push(&mut self, stream: StreamId, mut command: Command) -> Result<()> {
         if self.invalid {
             return refused("record", INVALIDATED);
         }
@@ -71,6 +74,10 @@ impl Capture {
             && let Some(own) = self.streams[at].before.get_mut(at)
         {
             *own += 1;
+            let joins = std::mem::take(&mut self.streams[at].joins);
+            if let Command::Launch { config, .. } = &mut command {
+                config.overlap_previous &= !joins;
+            }
             self.commands.push(command);
         }
         Ok(())
@@ -84,7 +91,8 @@ impl Capture {
     /// Lets a stream, which joins the capture if it has to, wait for an event of it.
     pub(super) fn wait(&mut self, stream: StreamId, before: &Before) {
         let at = self.position(stream).unwrap_or_else(|| {
-            self.streams.push(Captured { stream, before: vec![0; self.streams.len() + 1] });
+            let before = vec![0; self.streams.len() + 1];
+            self.streams.push(Captured { stream, before, joins: false });
             self.streams.len() - 1
         });
         self.streams[at].wait(before);

@@ -2,12 +2,14 @@
 //!
 //! Work is done when it is put on a stream, unless the stream is being captured.
 
+use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 use tilewright_device::abi::TensorMap;
-use tilewright_emulator::{Arch, Emulator, Kernel, Limits, Module, Progress, Schedule};
+use tilewright_emulator::{Arch, Emulator, Kernel, Limits, Module, Preceding, Progress, Schedule};
 
 use super::{
     Backend, EventId, FunctionId, GraphId, H200_MEMORY_RATE, KernelSource, LaunchConfig, Loaded, Properties,
@@ -35,8 +37,17 @@ struct Emulated {
     emulator: Emulator,
     kernels: Mutex<Vec<Kernel>>,
     queue: Mutex<Queue>,
+    grids: Mutex<HashMap<StreamId, Grids>>,
     profiles: Mutex<Profiles>,
     handles: AtomicUsize,
+}
+
+/// Grids of a stream that may still run when the next one begins.
+#[derive(Debug)]
+struct Grids {
+    /// Who launched the last one.
+    by: ThreadId,
+    preceding: Preceding,
 }
 
 /// The emulator of these options, always the same one.
@@ -85,6 +96,7 @@ impl Emulated {
             emulator: Emulator::new(ARCH).with_schedule(schedule).with_limits(limits),
             kernels: Mutex::default(),
             queue: Mutex::default(),
+            grids: Mutex::default(),
             profiles: Mutex::default(),
             handles: AtomicUsize::new(1),
         }
@@ -96,13 +108,22 @@ impl Emulated {
     /// What the command uses is valid, now or when the graph is launched.
     unsafe fn submit(&self, stream: StreamId, command: Command) -> Result<()> {
         let Some(command) = lock(&self.queue).record(stream, command)? else { return Ok(()) };
+        let grids = lock(&self.grids).remove(&stream);
+        let mut preceding = grids.map(|grids| grids.preceding).unwrap_or_default();
         // SAFETY: the caller's.
-        unsafe { self.execute(&command) }
+        let done = unsafe { self.execute(&command, &mut preceding) };
+        lock(&self.grids).insert(stream, Grids { by: thread::current().id(), preceding });
+        done
     }
 
+    /// Does the command behind grids of its stream.
+    ///
     /// # Safety
     /// What the command uses is valid.
-    unsafe fn execute(&self, command: &Command) -> Result<()> {
+    unsafe fn execute(&self, command: &Command, preceding: &mut Preceding) -> Result<()> {
+        if !matches!(command, Command::Launch { config, .. } if config.overlap_previous) {
+            *preceding = Preceding::default();
+        }
         match command {
             Command::Copy { to, from, bytes } => {
                 let mut buffer = vec![0; PIECE.min(*bytes)];
@@ -128,7 +149,7 @@ impl Emulated {
                     cluster: config.cluster,
                     dynamic_shared: config.shared_bytes,
                 };
-                match self.emulator.launch(&kernel, &launch, arguments) {
+                match self.emulator.launch_behind(&kernel, &launch, arguments, preceding) {
                     Ok(counters) => {
                         lock(&self.profiles).add(kernel.name(), counters);
                         Ok(())
@@ -136,6 +157,15 @@ impl Emulated {
                     Err(fault) => Err(emulated("launch", &fault)),
                 }
             }
+        }
+    }
+
+    /// All work of a stream, or of all streams, has ended.
+    fn ended(&self, stream: Option<StreamId>) {
+        let mut grids = lock(&self.grids);
+        match stream {
+            Some(stream) => drop(grids.remove(&stream)),
+            None => grids.clear(),
         }
     }
 
@@ -161,6 +191,7 @@ impl Backend for Emulated {
         &self.properties
     }
     fn synchronize(&self) -> Result<()> {
+        self.ended(None);
         Ok(())
     }
 
@@ -175,6 +206,13 @@ impl Backend for Emulated {
         self.emulator.allocate(bytes as u64).map_err(|error| emulated("allocate", &error))
     }
     fn free(&self, address: u64) {
+        // It waits for all work. A thread that did not free knows nothing of that, and may rely on nothing but that the memory is gone.
+        let end = self.emulator.end_of_allocation(address).unwrap_or(address);
+        let own = thread::current().id();
+        lock(&self.grids).retain(|_, grids| {
+            grids.preceding.forget(address..end);
+            grids.by != own
+        });
         // What is freed was allocated here: see `Backend`.
         let _ = self.emulator.free(address);
     }
@@ -187,12 +225,14 @@ impl Backend for Emulated {
 
     unsafe fn upload(&self, stream: StreamId, to: u64, from: *const c_void, bytes: usize) -> Result<()> {
         lock(&self.queue).refuse_capture(stream, "upload")?;
+        self.ended(Some(stream));
         // SAFETY: the caller vouches for the range.
         let from = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) };
         self.emulator.write(to, from).map_err(|error| emulated("upload", &error))
     }
     unsafe fn download(&self, stream: StreamId, from: u64, to: *mut c_void, bytes: usize) -> Result<()> {
         lock(&self.queue).refuse_capture(stream, "download")?;
+        self.ended(Some(stream));
         // SAFETY: the caller vouches for the range; what it holds is overwritten as bytes.
         let to = unsafe {
             to.cast::<u8>().write_bytes(0, bytes);
@@ -212,7 +252,9 @@ impl Backend for Emulated {
     fn create_stream(&self, _: bool) -> Result<StreamId> {
         Ok(StreamId(self.handle()))
     }
-    fn destroy_stream(&self, _: StreamId) {}
+    fn destroy_stream(&self, stream: StreamId) {
+        self.ended(Some(stream));
+    }
     fn check_stream(&self, stream: StreamId) -> Result<()> {
         let made = self.handles.load(Ordering::Relaxed);
         if stream.0 < made {
@@ -221,7 +263,9 @@ impl Backend for Emulated {
         Err(Error::argument("handle", format!("{:#x}", stream.0), "a stream of the emulator"))
     }
     fn synchronize_stream(&self, stream: StreamId) -> Result<()> {
-        lock(&self.queue).refuse_capture(stream, "synchronize")
+        lock(&self.queue).refuse_capture(stream, "synchronize")?;
+        self.ended(Some(stream));
+        Ok(())
     }
 
     fn create_event(&self) -> Result<EventId> {
@@ -235,10 +279,15 @@ impl Backend for Emulated {
         Ok(())
     }
     fn wait(&self, stream: StreamId, event: EventId) -> Result<()> {
-        lock(&self.queue).wait(stream, event)
+        lock(&self.queue).wait(stream, event)?;
+        // A grid behind an event waits for all of the grids in front.
+        self.ended(Some(stream));
+        Ok(())
     }
     fn synchronize_event(&self, event: EventId) -> Result<()> {
-        lock(&self.queue).synchronize_event(event)
+        lock(&self.queue).synchronize_event(event)?;
+        self.ended(None);
+        Ok(())
     }
     fn elapsed_ms(&self, from: EventId, to: EventId) -> Result<f32> {
         lock(&self.queue).elapsed_ms(from, to)
@@ -264,8 +313,20 @@ impl Backend for Emulated {
             queue.refuse_capture(stream, "launch_graph")?;
             queue.commands(graph)
         };
-        // SAFETY: the caller's.
-        commands.iter().try_for_each(|command| unsafe { self.execute(command) })
+        self.ended(Some(stream));
+        let mut streams: HashMap<StreamId, Preceding> = HashMap::new();
+        commands.iter().try_for_each(|command| {
+            let preceding = match command {
+                Command::Launch { config, .. } => streams.entry(config.stream).or_default(),
+                // Of which stream it is, is not kept.
+                Command::Copy { .. } | Command::Fill { .. } => {
+                    streams.clear();
+                    &mut Preceding::default()
+                }
+            };
+            // SAFETY: the caller's.
+            unsafe { self.execute(command, preceding) }
+        })
     }
 
     fn load(&self, kernel: KernelSource<'_>) -> Result<Loaded> {

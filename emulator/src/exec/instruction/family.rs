@@ -56,6 +56,18 @@ fn execute(
             }
             Ok(Next::Advance)
         }
+        Op::WaitForGrids | Op::LetGridsBegin => {
+            if let Some(order) = &mut env.order
+                && active.mask != 0
+            {
+                let all = warp.all_of(active.mask);
+                match op {
+                    Op::WaitForGrids => order.wait_for_grids(all),
+                    _ => order.let_grids_begin(all),
+                }
+            }
+            Ok(Next::Advance)
+        }
         Op::StoreAsync { .. } => {
             store_async::step(warp, env, op, active.mask)?;
             Ok(Next::Advance)

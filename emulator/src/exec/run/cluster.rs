@@ -80,7 +80,8 @@ impl<'l> Cluster<'l> {
         let observer = launch.counting.then(|| Observer::new(ctas.len(), shared, warps_each as usize));
         let sizes = [ctas.len(), warps_each as usize, shared as usize];
         let order = launch.order.as_ref();
-        let order = order.map(|global| Order::new(launch.program, global, number as u32, sizes));
+        let order = order.map(|global| (global, launch.preceding));
+        let order = order.map(|memory| Order::new(launch.program, memory, number as u32, sizes));
         let env = Env {
             launch,
             cluster: number,
