@@ -28,28 +28,46 @@ fn batches() -> [(&'static str, Vec<[usize; 2]>); 3] {
     ]
 }
 
-/// Prints the table.
-pub fn table(device: &Device) -> Result<()> {
-    println!("\n| causal bf16 | ms | TFLOP/s | one after the other | pages of 16 | 64 | 256 |");
-    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+/// Prints the table, of pages of the sizes that are named, or of all.
+pub fn table(device: &Device, words: &[String]) -> Result<()> {
+    let sizes = sizes(words)?;
+    println!("\n| causal bf16 | ms one after the other | TFLOP/s | {} |", heading(&sizes));
+    println!("| --- | ---: | ---: | {} |", vec!["---:"; sizes.len()].join(" | "));
     for (what, sequences) in batches() {
         for [heads, kv_heads, d] in HEADS {
-            let timings = measure(device, &sequences, [heads, kv_heads, d])?;
-            let [packed, small, middle, large] = timings.map(|timing| timing.map_or(0.0, |t| t.median()));
+            let timings = measure(device, &sequences, [heads, kv_heads, d], &sizes)?;
+            let Some((packed, pages)) = timings.split_first() else { continue };
             // A query sees half of its chunk, and all before.
             let seen = |&[queries, keys]: &[usize; 2]| queries as f64 * (keys as f64 - queries as f64 / 2.0);
             let flops = 4.0 * sequences.iter().map(seen).sum::<f64>() * (heads * d) as f64;
-            println!(
-                "| {what}, h{heads}/{kv_heads} d{d} | {middle:.4} | **{:.0}** | {:.0} | {:.3} | **{:.3}** | {:.3} |",
-                flops / middle / 1e9,
-                flops / packed / 1e9,
-                packed / small,
-                packed / middle,
-                packed / large,
-            );
+            let (ms, rate, pages) = (packed.median(), flops / packed.median() / 1e9, beside(packed, pages));
+            println!("| {what}, h{heads}/{kv_heads} d{d} | {ms:.4} | **{rate:.0}** | {pages} |");
         }
     }
     Ok(())
+}
+
+/// Rows of pages, by words.
+pub fn sizes(words: &[String]) -> Result<Vec<usize>> {
+    let sizes: std::result::Result<Vec<usize>, _> = words.iter().map(|word| word.parse()).collect();
+    match sizes? {
+        none if none.is_empty() => Ok(PAGES.to_vec()),
+        sizes => match sizes.iter().find(|rows| !rows.is_power_of_two()) {
+            Some(rows) => Err(format!("pages of {rows} rows: not a power of two").into()),
+            None => Ok(sizes),
+        },
+    }
+}
+
+/// The heads of columns of pages of these sizes.
+pub fn heading(sizes: &[usize]) -> String {
+    sizes.iter().map(|rows| format!("pages of {rows}")).collect::<Vec<_>>().join(" | ")
+}
+
+/// The time of what has no pages over that of each size.
+pub fn beside(whole: &Timing, pages: &[Timing]) -> String {
+    let of = |timing: &Timing| format!("**{:.3}**", whole.median() / timing.median());
+    pages.iter().map(of).collect::<Vec<_>>().join(" | ")
 }
 
 /// Keys one after the other, and in pages of each size, shuffled.
@@ -57,7 +75,8 @@ fn measure(
     device: &Device,
     sequences: &[[usize; 2]],
     [heads, kv_heads, d]: [usize; 3],
-) -> Result<[Option<Timing>; 4]> {
+    sizes: &[usize],
+) -> Result<Vec<Timing>> {
     let offsets = |which: usize| {
         let mut offsets = vec![0i32];
         for sequence in sequences {
@@ -77,7 +96,7 @@ fn measure(
     };
     let (k, v) = (of(2)?, of(3)?);
     let caches: Result<Vec<_>> =
-        PAGES.iter().map(|&rows| pages(device, sequences, most, [rows, kv_heads, d])).collect();
+        sizes.iter().map(|&rows| pages(device, sequences, most, [rows, kv_heads, d])).collect();
     let caches = caches?;
     let over = |cache: Option<usize>| match cache {
         None => Attention::new().causal().packed(of_queries.view(), of_keys.view(), longest),
@@ -102,12 +121,11 @@ fn measure(
             over(cache).workspace(&mut memory).run(stream, q, &k, &v, &mut o.view_mut().transpose(1, 2)?)
         }));
     }
-    let mut timings = compare(device, &variants, &options(1))?.into_iter();
-    Ok([(); 4].map(|()| timings.next()))
+    compare(device, &variants, &options(1))
 }
 
 /// A cache in pages of so many rows, in a shuffled order, and its table.
-fn pages(
+pub fn pages(
     device: &Device,
     sequences: &[[usize; 2]],
     most: usize,

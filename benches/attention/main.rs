@@ -5,7 +5,8 @@
 //! cargo bench --bench attention -- --table [WORDS]     the tables alone, then what a call costs the host
 //! cargo bench --bench attention -- --kernels [WORDS]   every kernel that can compute a case, beside its estimate
 //! cargo bench --bench attention -- --packed            sequences of many lengths, one after the other
-//! cargo bench --bench attention -- --chunks            chunks of prompts over a cache in pages
+//! cargo bench --bench attention -- --chunks [ROWS]     chunks of prompts over a cache in pages of so many rows
+//! cargo bench --bench attention -- --pages [ROWS]      decoding over a cache in pages
 //! cargo bench --bench attention -- --bias [BxHxSxD]    with a bias of scores
 //! cargo bench --bench attention -- --merge [SHAPES]    sequences that begin alike, whose shared keys are attended to once
 //! cargo bench --bench attention -- --scaled [SHAPES]   8-bit floats, on every kernel
@@ -26,6 +27,7 @@ mod host;
 mod measure;
 mod merge;
 mod packed;
+mod pages;
 mod peer;
 #[path = "../common/pool.rs"]
 mod pool;
@@ -71,7 +73,8 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
             let tensors = Tensors::new(device, &cases);
             cases.iter().try_for_each(|&case| table::kernels(device, &*tensors.problem(case)?))
         }
-        Some((mode, [])) if mode == "--chunks" => chunks::table(device),
+        Some((mode, words)) if mode == "--chunks" => chunks::table(device, words),
+        Some((mode, words)) if mode == "--pages" => pages::table(device, words),
         Some((mode, words)) if mode == "--merge" => merge::table(device, words),
         Some((mode, words)) if mode == "--scaled" => scaled::table(device, words),
         Some((mode, words)) if mode == "--sparse" => sparse::table(device, introduce(device).as_ref(), words),

@@ -9,6 +9,9 @@ use crate::tile::memory::paged::PagedTile;
 use crate::tile::memory::shared::{Shared, SharedTile};
 use crate::tile::memory::window::read_if;
 
+/// Pages whose numbers are read at a time: of more the first copy is issued later, and each number takes registers.
+const AHEAD: usize = 2;
+
 /// Copies a tile by TMA, a box for each page, completing on `barrier`; called by one thread.
 ///
 /// The map's boxes have [`PageTable::box_rows`] rows.
@@ -26,22 +29,34 @@ pub(crate) unsafe fn paged_tma<T, L, const BOX: usize, const R: usize, const C: 
 {
     const { assert!(L::SWIZZLE == SWIZZLE_BYTES, "TMA boxes are swizzled over 128 bytes") };
     let (lines, line) = (R as u32, (C * T::BYTES) as u32);
-    let rows = from.pages.box_rows(lines);
-    // SAFETY: passed on; the boxes tile the destination, and the barrier expects all their bytes, which
-    // TMA delivers in full also where a box reaches outside the tensor.
-    unsafe {
-        mbarrier::expect_tx(barrier, Shared::<T, R, C, L, RowMajor>::bytes());
-        let mut across = 0;
-        while across < lines {
-            let (page, row) = from.pages.place(from.sequence, from.first + from.index * lines + across);
-            let mut along = 0;
-            while along < line / SWIZZLE_BYTES {
-                let coords = [along * SWIZZLE_BYTES / T::BYTES as u32, row, from.head, page];
-                let to = to + (along * lines + across) * SWIZZLE_BYTES;
-                coords.load_hint(to, from.of.map, barrier, from.of.policy);
-                along += 1;
+    let (rows, first) = (from.pages.box_rows(lines), from.first + from.index * lines);
+    let boxes = |across: u32, page: u32, row: u32| {
+        let mut along = 0;
+        while along < line / SWIZZLE_BYTES {
+            let coords = [along * SWIZZLE_BYTES / T::BYTES as u32, row, from.head, page];
+            let to = to + (along * lines + across) * SWIZZLE_BYTES;
+            // SAFETY: passed on; the boxes tile the destination, and the barrier expects all their bytes, which
+            // TMA delivers in full also where a box reaches outside the tensor.
+            unsafe { coords.load_hint(to, from.of.map, barrier, from.of.policy) };
+            along += 1;
+        }
+    };
+    // SAFETY: the caller's.
+    unsafe { mbarrier::expect_tx(barrier, Shared::<T, R, C, L, RowMajor>::bytes()) };
+    if rows == lines {
+        let (page, row) = from.pages.place(from.sequence, first);
+        return boxes(0, page, row);
+    }
+    let mut across = 0;
+    while across < lines {
+        let pages = from.pages.pages::<AHEAD>(from.sequence, first + across, rows);
+        let mut i = 0;
+        while i < AHEAD {
+            if across < lines {
+                boxes(across, pages[i], from.pages.row(first + across));
             }
             across += rows;
+            i += 1;
         }
     }
 }

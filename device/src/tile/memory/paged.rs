@@ -41,10 +41,38 @@ impl PageTable {
         }
     }
 
+    /// Which row of its page row `row` of a sequence is; of all rows, where there is no table.
+    #[inline(always)]
+    pub(in crate::tile) fn row(&self, row: u32) -> u32 {
+        row & ((1 << self.log2_rows) - 1)
+    }
+
+    /// The pages of row `row` of a sequence and of `N - 1` more, each `step` behind the one before. Beyond the table they are none of the
+    /// tensor's.
+    ///
+    /// There is a table. Without branches, so that all numbers are on their way at a time.
+    #[inline(always)]
+    pub(in crate::tile) fn pages<const N: usize>(&self, sequence: u32, row: u32, step: u32) -> [u32; N] {
+        let table = self.address + ((sequence as u64 * self.stride) << self.log2_bytes);
+        let mut pages = [u32::MAX; N];
+        let mut i = 0;
+        while i < N {
+            let entry = (row + i as u32 * step) >> self.log2_rows;
+            let inside = entry < self.entries;
+            // SAFETY: the host passes a table of so many sequences and entries, less than 4 GiB of each sequence.
+            let number = unsafe {
+                global::ld_global_u32_if((table + (entry << self.log2_bytes) as u64) as *const u32, inside)
+            };
+            pages[i] = if inside { number } else { u32::MAX };
+            i += 1;
+        }
+        pages
+    }
+
     /// Page and row of row `row` of a sequence. Beyond the table, the page is none of the tensor's.
     #[inline(always)]
     pub fn place(&self, sequence: u32, row: u32) -> (u32, u32) {
-        let (entry, row) = (row >> self.log2_rows, row & ((1 << self.log2_rows) - 1));
+        let (entry, row) = (row >> self.log2_rows, self.row(row));
         if self.address == 0 {
             return (sequence, row);
         }

@@ -56,6 +56,10 @@ pub trait Configuration: Copy + Default + 'static {
     /// Whether the last producer fills no pipeline, but [adds sums](crate::tile::BlockSums): the one before it then takes the tiles of a
     /// [queue](crate::tile::TileQueue), when its last load of a tile is issued.
     const ADDER: bool = false;
+    /// Whether a producer's thread is one that its warp elects. ptxas then knows it to be alone, and copies take their coordinates from
+    /// uniform registers; else each copy is a loop of ten instructions, over threads that might be several. Of kernels whose producers have
+    /// no registers for it ptxas says that they spill.
+    const ELECTS: bool = true;
     /// CTAs that share an SM, and with it its registers.
     const CTAS_PER_SM: u32 = 1;
     /// CTAs of a cluster, 1 to 8.
@@ -166,6 +170,7 @@ impl Configuration for TwoConsumersTwoProducersAdder {
     const PRODUCERS: Producers = Producers::Separate(3);
     const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 56, consumers: 224 });
     const ADDER: bool = true;
+    const ELECTS: bool = false;
 }
 
 /// Two consumer warpgroups and four joint producers: stages of many copies.
@@ -207,6 +212,7 @@ impl Configuration for ThreeConsumersThreeProducers {
     const CONSUMER_WARPGROUPS: u32 = 3;
     const PRODUCERS: Producers = Producers::Separate(3);
     const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 32, consumers: 160 });
+    const ELECTS: bool = false;
 }
 
 /// Two consumer warpgroups that compute tiles in turn, and a producer, in clusters of two CTAs: large products, of which no epilogue shows.

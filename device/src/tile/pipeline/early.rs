@@ -70,8 +70,8 @@ impl<P: Schedule, const STAGES: usize, const SPLIT: usize> Early<P, STAGES, SPLI
         };
         let steps = split.steps(a.cols().div_ceil(K as u32));
         let count = (steps.end - steps.start).min(STAGES as u32);
-        // The thread that fills the pipeline.
-        if thread_x() == P::CONSUMERS {
+        // The first producer: it is one thread of its warp.
+        if thread_x() / 32 == P::CONSUMERS / 32 {
             let mut stage = 0;
             while stage < count {
                 let barrier = self.base + stage * 8;

@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use crate::arch::special::{same_number, thread_x};
 use crate::arch::tma::Coords;
-use crate::arch::{mbarrier, shared, sync, wgmma};
+use crate::arch::{mbarrier, shared, sync, warp, wgmma};
 use crate::kernel::{Arch, Copies, Program};
 use crate::layout::{Element, Major, SharedLayout};
 use crate::tile::copy::arrival::Arrival;
@@ -67,9 +67,8 @@ impl<C: Configuration> Program for WarpSpecialized<C> {
                     1 if C::REGISTERS.is_none() => {}
                     _ => sync::setmaxnreg_dec::<OfProducers<C>>(),
                 }
-                if (thread - Self::CONSUMERS).is_multiple_of(32)
-                    && thread < Self::CONSUMERS + 32 * Self::PRODUCERS
-                {
+                let alone = || if C::ELECTS { warp::elect_one() } else { thread.is_multiple_of(32) };
+                if thread < Self::CONSUMERS + 32 * Self::PRODUCERS && alone() {
                     body();
                     leave::<Self>();
                 }
