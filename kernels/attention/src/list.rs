@@ -64,14 +64,25 @@ where
     };
 }
 
-/// Two consumer warpgroups and three producers, which have registers for page tables, or for lists and a queue.
+/// Two consumer warpgroups and three producers, which have registers for lists and a queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadLists;
+
+impl Configuration for ReadLists {
+    const CONSUMER_WARPGROUPS: u32 = 2;
+    const PRODUCERS: Producers = Producers::Separate(3);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 56, consumers: 224 });
+}
+
+/// The same for page tables, with a copy for each page.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadPages;
 
 impl Configuration for ReadPages {
-    const CONSUMER_WARPGROUPS: u32 = 2;
-    const PRODUCERS: Producers = Producers::Separate(3);
-    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 56, consumers: 224 });
+    const CONSUMER_WARPGROUPS: u32 = ReadLists::CONSUMER_WARPGROUPS;
+    const PRODUCERS: Producers = ReadLists::PRODUCERS;
+    const REGISTERS: Option<RegisterBudget> = ReadLists::REGISTERS;
+    const ELECTS: bool = true;
 }
 
 /// A consumer warpgroup and two producers, which have registers for lists and a queue, with two CTAs an SM.
@@ -136,15 +147,15 @@ kernels! {
     // Tiles of 64 x 64 are for blocks that larger ones do not divide, two of them on an SM.
     for T in [f16, bf16] {
         sm_90: [attention_sm_90_ T _plain_listed_128x128d64x64s2]:
-            attention<WarpSpecialized<ReadPages>, FullRow<2>, T, Plain, Listed, 128, 128, 64, 64, 2>;
+            attention<WarpSpecialized<ReadLists>, FullRow<2>, T, Plain, Listed, 128, 128, 64, 64, 2>;
         sm_90: [attention_sm_90_ T _plain_listed_64x64d64x64s2]:
             attention<WarpSpecialized<ReadListsTwoPerSm>, FullRow<1>, T, Plain, Listed, 64, 64, 64, 64, 2>;
         sm_90: [attention_sm_90_ T _plain_listed_128x128d128x128s2]:
-            attention<WarpSpecialized<ReadPages>, FullRow<2>, T, Plain, Listed, 128, 128, 128, 128, 2>;
+            attention<WarpSpecialized<ReadLists>, FullRow<2>, T, Plain, Listed, 128, 128, 128, 128, 2>;
         sm_90: [attention_sm_90_ T _plain_listed_64x64d128x128s2]:
             attention<WarpSpecialized<ReadListsTwoPerSm>, FullRow<1>, T, Plain, Listed, 64, 64, 128, 128, 2>;
         sm_90: [attention_sm_90_ T _plain_listed_128x64d256x256s2]:
-            attention<WarpSpecialized<ReadPages>, FullRow<2>, T, Plain, Listed, 128, 64, 256, 256, 2>;
+            attention<WarpSpecialized<ReadLists>, FullRow<2>, T, Plain, Listed, 128, 64, 256, 256, 2>;
         sm_90: [attention_sm_90_ T _plain_listed_64x64d256x256s2]:
             attention<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, Plain, Listed, 64, 64, 256, 256, 2>;
         sm_80: [attention_sm_80_ T _plain_listed_64x64d128x128s2]:

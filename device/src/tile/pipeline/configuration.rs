@@ -57,9 +57,11 @@ pub trait Configuration: Copy + Default + 'static {
     /// [queue](crate::tile::TileQueue), when its last load of a tile is issued.
     const ADDER: bool = false;
     /// Whether a producer's thread is one that its warp elects. ptxas then knows it to be alone, and copies take their coordinates from
-    /// uniform registers; else each copy is a loop of ten instructions, over threads that might be several. Of kernels whose producers have
-    /// no registers for it ptxas says that they spill.
-    const ELECTS: bool = true;
+    /// uniform registers; else each copy is a loop of ten instructions, over threads that might be several.
+    ///
+    /// For producers that issue many copies a stage. Others gain nothing, some kernels lose 3%, and those whose producers have few registers
+    /// spill.
+    const ELECTS: bool = false;
     /// CTAs that share an SM, and with it its registers.
     const CTAS_PER_SM: u32 = 1;
     /// CTAs of a cluster, 1 to 8.
@@ -128,6 +130,7 @@ impl Configuration for OneConsumerTwoProducers {
     const CONSUMER_WARPGROUPS: u32 = 1;
     const PRODUCERS: Producers = Producers::Separate(2);
     const REGISTERS: Option<RegisterBudget> = None;
+    const ELECTS: bool = true;
 }
 
 /// As [`OneConsumerTwoProducers`], with two CTAs an SM, which hide each other's latency.
@@ -138,6 +141,7 @@ impl Configuration for OneConsumerTwoProducersTwoPerSm {
     const CONSUMER_WARPGROUPS: u32 = 1;
     const PRODUCERS: Producers = Producers::Separate(2);
     const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 40, consumers: 208 });
+    const ELECTS: bool = true;
     const CTAS_PER_SM: u32 = 2;
 }
 
@@ -170,7 +174,6 @@ impl Configuration for TwoConsumersTwoProducersAdder {
     const PRODUCERS: Producers = Producers::Separate(3);
     const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 56, consumers: 224 });
     const ADDER: bool = true;
-    const ELECTS: bool = false;
 }
 
 /// Two consumer warpgroups and four joint producers: stages of many copies.
@@ -212,7 +215,6 @@ impl Configuration for ThreeConsumersThreeProducers {
     const CONSUMER_WARPGROUPS: u32 = 3;
     const PRODUCERS: Producers = Producers::Separate(3);
     const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 32, consumers: 160 });
-    const ELECTS: bool = false;
 }
 
 /// Two consumer warpgroups that compute tiles in turn, and a producer, in clusters of two CTAs: large products, of which no epilogue shows.
