@@ -64,17 +64,6 @@ impl Preceding {
         })
     }
 
-    /// Memory that is given back: what was accessed there is nobody's business any more.
-    pub fn forget(&mut self, bytes: Range<u64>) {
-        for (number, page) in &mut self.pages {
-            let start = number * PAGE as u64;
-            for (_, word, mask) in words(bytes.start.max(start)..bytes.end.min(start + PAGE as u64)) {
-                page.accessed[word] &= !mask;
-                page.written[word] &= !mask;
-            }
-        }
-    }
-
     /// One more grid, which has ended: those in front of it may still run unless its dependents wait for what waited for them.
     pub(crate) fn follow(
         &mut self,

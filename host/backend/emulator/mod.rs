@@ -206,13 +206,9 @@ impl Backend for Emulated {
         self.emulator.allocate(bytes as u64).map_err(|error| emulated("allocate", &error))
     }
     fn free(&self, address: u64) {
-        // It waits for all work. A thread that did not free knows nothing of that, and may rely on nothing but that the memory is gone.
-        let end = self.emulator.end_of_allocation(address).unwrap_or(address);
+        // It waits for all work. A thread that did not free knows nothing of that.
         let own = thread::current().id();
-        lock(&self.grids).retain(|_, grids| {
-            grids.preceding.forget(address..end);
-            grids.by != own
-        });
+        lock(&self.grids).retain(|_, grids| grids.by != own);
         // What is freed was allocated here: see `Backend`.
         let _ = self.emulator.free(address);
     }
