@@ -9,7 +9,7 @@ use crate::tile::memory::paged::PagedTile;
 use crate::tile::memory::shared::{Shared, SharedTile};
 use crate::tile::memory::window::read_if;
 
-/// Pages whose numbers are read at a time: of more the first copy is issued later, and each number takes registers.
+/// Pages whose numbers are read at a time. With more of them the first copy is issued later, and more registers are needed.
 const AHEAD: usize = 2;
 
 /// Copies a tile by TMA, a box for each page, completing on `barrier`; called by one thread.

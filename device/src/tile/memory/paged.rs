@@ -47,10 +47,9 @@ impl PageTable {
         row & ((1 << self.log2_rows) - 1)
     }
 
-    /// The pages of row `row` of a sequence and of `N - 1` more, each `step` behind the one before. Beyond the table they are none of the
-    /// tensor's.
+    /// The pages of `N` rows of a sequence, from `row` on, `step` apart, where there is a table. Beyond it they are none of the tensor's.
     ///
-    /// There is a table. Without branches, so that all numbers are on their way at a time.
+    /// Without branches, so that all numbers are on their way at a time.
     #[inline(always)]
     pub(in crate::tile) fn pages<const N: usize>(&self, sequence: u32, row: u32, step: u32) -> [u32; N] {
         let table = self.address + ((sequence as u64 * self.stride) << self.log2_bytes);
@@ -59,7 +58,8 @@ impl PageTable {
         while i < N {
             let entry = (row + i as u32 * step) >> self.log2_rows;
             let inside = entry < self.entries;
-            // SAFETY: the host passes a table of so many sequences and entries, less than 4 GiB of each sequence.
+            // SAFETY: the host passes a table of so many sequences and entries. A page has 8 rows or more, and rows are numbered by 32 bits, so
+            // that 8 bytes for each page of a sequence take less than 4 GiB.
             let number = unsafe {
                 global::ld_global_u32_if((table + (entry << self.log2_bytes) as u64) as *const u32, inside)
             };

@@ -60,7 +60,7 @@ impl<C: Configuration> Program for WarpSpecialized<C> {
     unsafe fn run(body: impl FnOnce()) {
         const { C::FIT };
         let thread = thread_x();
-        // SAFETY: every warp of a warpgroup executes the same setmaxnreg once, and the amounts fit the launch.
+        // SAFETY: every warp of a warpgroup executes the same setmaxnreg once, and the amounts fit the launch; whole warps elect.
         unsafe {
             if thread >= Self::CONSUMERS {
                 match C::CONSUMER_WARPGROUPS {
