@@ -73,6 +73,7 @@ fn measure(
     compare(device, &variants, &options(1))
 }
 
+/// Decoding over the keys of such lengths, in the pages of a table if there is one.
 fn over<'t>(lengths: &'t Tensor<i32>, table: Option<&'t Tensor<i32>>) -> Attention<'t> {
     let attention = Attention::new().lengths(lengths.view());
     match table {

@@ -243,10 +243,9 @@ impl Emulator {
         Ok(self.run(kernel, launch, parameters, &Preceding::default())?.0)
     }
 
-    /// The same with programmatic dependent launch, behind grids of the same stream that may still run: before it has waited for
-    /// them (`griddepcontrol.wait`), a thread may not write what they accessed, nor read what they wrote. `preceding` becomes
-    /// those that may still run when the next one begins; without programmatic launch that begins behind
-    /// [`Preceding::default`].
+    /// The same with programmatic dependent launch, behind grids of the same stream that may still run. Before it has waited for them
+    /// (`griddepcontrol.wait`), a thread may not write what they accessed, nor read what they wrote. Afterwards `preceding` are the grids
+    /// that may still run when the next one begins. A launch without the programmatic attribute takes [`Preceding::default`].
     ///
     /// # Errors
     /// As for [`launch`](Self::launch); then `preceding` is none.

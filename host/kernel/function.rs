@@ -106,9 +106,9 @@ fn load(device: &Device, entry: &'static KernelEntry) -> Result<Loaded> {
 pub struct Launch {
     /// CTAs in each dimension; multiples of the kernel's cluster.
     pub grid: [u32; 3],
-    /// Programmatic dependent launch: the kernel may start while the preceding grid of the stream still runs, and those in front of it
-    /// unless that waits for them before it lets others start, and itself waits for their results (`griddepcontrol.wait`). The emulator
-    /// refuses accesses that need the wait and come before it.
+    /// Programmatic dependent launch: the kernel may start while the preceding grid of the stream still runs, and itself waits for that
+    /// one's results (`griddepcontrol.wait`). Grids before that one may still run too, where it launches its dependents before its own
+    /// wait. The emulator refuses accesses that need the wait and come before it.
     pub pdl: bool,
 }
 
@@ -277,7 +277,7 @@ impl<K: Instance> Function<K> {
     ///
     /// # Safety
     /// The kernel is sound with these arguments and this grid: the memory that it uses is valid until it is done, and
-    /// no other work that may run at the same time conflicts with it. With `pdl`, that holds for the grids in front too,
+    /// no other work that may run at the same time conflicts with it. With `pdl`, that holds for the preceding grids too,
     /// up to the point where this one waits.
     pub unsafe fn launch_with<A: Arguments<K>>(
         &self,

@@ -20,7 +20,7 @@ pub(super) fn decode(context: &mut Context, opcode: &mut Opcode<'_>, operands: &
         ("fence" | "membar", []) => fence(opcode),
         ("griddepcontrol", []) => {
             let waits = opcode.any(&[("wait", true), ("launch_dependents", false)]);
-            Ok(if waits.ok_or("needs an action")? { Op::WaitForGrids } else { Op::LetGridsBegin })
+            Ok(if waits.ok_or("needs an action")? { Op::WaitForPreceding } else { Op::LaunchDependents })
         }
         ("setmaxnreg", [Operand::Integer(count)]) => {
             let more = opcode.any(&[("inc", true), ("dec", false)]).ok_or("needs `.inc` or `.dec`")?;

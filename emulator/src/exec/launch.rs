@@ -32,7 +32,7 @@ pub(crate) struct Launch<'l> {
     pub(crate) printed: &'l Printed,
     /// Of global memory, if the order of accesses is checked.
     pub(crate) order: Option<GlobalOrder>,
-    /// The grids in front that may still run.
+    /// The preceding grids that may still run.
     pub(crate) preceding: &'l Preceding,
     pub(crate) running: &'l Running,
     /// What memory is taken from.

@@ -62,7 +62,7 @@ pub(crate) enum Conflict {
     Loose { first: Access, wrote: bool },
     /// Another lane of its warp, which it has not met since, has acquired this one.
     Alone { first: Access, wrote: bool },
-    /// A grid in front, which nobody has waited for, has accessed them.
+    /// A preceding grid, which nobody has waited for, has accessed them.
     Preceding { wrote: bool },
     /// It reads what nobody wrote.
     Unwritten,

@@ -43,7 +43,7 @@ pub(crate) struct GlobalOrder {
     released: Released,
     /// Clusters have raced with each other.
     raced: AtomicBool,
-    /// A CTA has waited for the grids in front before it let dependent ones begin.
+    /// A CTA has waited for the preceding grids before it launched dependent ones.
     waited: AtomicBool,
     held: Mutex<Held>,
 }
@@ -124,12 +124,12 @@ impl GlobalOrder {
         self.raced.load(Relaxed)
     }
 
-    /// A CTA that knows the grids in front to have ended lets dependent ones begin, which all CTAs have to.
-    pub(super) fn wait(&self) {
+    /// A CTA that knows the preceding grids to have ended launches dependent ones. These begin when all CTAs have launched them.
+    pub(super) fn set_waited(&self) {
         self.waited.store(true, Relaxed);
     }
 
-    /// Whether the grids in front have ended when dependent ones begin.
+    /// Whether the preceding grids have ended when dependent ones begin.
     pub(super) fn has_waited(&self) -> bool {
         self.waited.load(Relaxed)
     }

@@ -293,7 +293,7 @@ impl Order<'_> {
             let all = run.lanes * bytes;
             let done = match run.start {
                 Spot::Global(at) => {
-                    let behind = self.behind_grids((at, all), wrote, run.mask());
+                    let behind = self.behind_preceding((at, all), wrote, run.mask());
                     behind.and_then(|()| self.global.access(at, all, &check))
                 }
                 // Of others' it is to be known that they have begun.

@@ -12,6 +12,7 @@
 
 pub(crate) mod access;
 mod alone;
+mod by;
 mod cell;
 mod cells;
 pub(crate) mod clock;
@@ -35,6 +36,7 @@ use crate::memory::SHARED_START;
 use crate::program::Program;
 use access::{ASYNC, Access, GAP, NO_LANE};
 use alone::Alone;
+pub(crate) use by::{By, Moment, Phase};
 use cell::{Check, Conflict, Issuer};
 use clock::Clocks;
 use global::{GlobalOrder, LOCATION};
@@ -69,13 +71,6 @@ struct Warp {
     products: Option<u16>,
 }
 
-/// What a warp of the cluster did, by its agent and its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment {
-    agent: u16,
-    time: u32,
-}
-
 /// The order of a cluster's accesses.
 #[derive(Debug)]
 pub(crate) struct Order<'l> {
@@ -83,14 +78,14 @@ pub(crate) struct Order<'l> {
     cluster: u32,
     warps_each: usize,
     global: &'l GlobalOrder,
-    /// Grids in front that may still run, if there are some.
+    /// Preceding grids that may still run, if there are some.
     preceding: Option<&'l Preceding>,
-    /// Their agent: what they did was before its time 1.
-    grids: u16,
+    /// The agent that stands for them: what they did comes before its time 1.
+    preceding_agent: u16,
     /// Shared memory of the CTAs.
     shadows: Vec<Shadow>,
-    /// The CTAs that let dependent grids begin.
-    lets: Vec<bool>,
+    /// The CTAs that have launched dependent grids.
+    launched_dependents: Vec<bool>,
     /// The CTAs that have ended.
     ended: Vec<bool>,
     /// The agents that are warps, CTA after CTA.
@@ -121,29 +116,6 @@ pub(crate) struct Order<'l> {
     lanes: u32,
 }
 
-/// Who makes an access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
-    /// The warp, for no lane alone.
-    Warp,
-    /// Lanes from this one on, each so many bytes (as a logarithm).
-    Lanes(u8, u8),
-    /// `cp.async` of these lanes.
-    Copies(u32),
-    /// A bulk group of these lanes: what it reads, and what it writes.
-    BulkReads(u32),
-    BulkWrites(u32),
-    /// A copy that completes the phase of an mbarrier.
-    Phase(Phase),
-}
-
-/// The current phase of an mbarrier, as the copies that complete on it know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Phase {
-    pub(crate) agent: u16,
-    pub(crate) number: u32,
-}
-
 impl<'l> Order<'l> {
     pub(crate) fn new(
         program: &'l Program,
@@ -161,9 +133,9 @@ impl<'l> Order<'l> {
             warps_each,
             global,
             preceding: Some(preceding).filter(|preceding| !preceding.is_empty()),
-            grids: warps.len() as u16,
+            preceding_agent: warps.len() as u16,
             shadows: (0..ctas).map(|_| Self::shadow(program, global, shared)).collect(),
-            lets: vec![false; ctas],
+            launched_dependents: vec![false; ctas],
             ended: vec![false; ctas],
             releases: warps.iter().map(|_| Releases::default()).collect(),
             agents: warps.len() + 1,
@@ -357,7 +329,7 @@ impl<'l> Order<'l> {
                 if self.has_begun(cta) { Ok(()) } else { Err(Conflict::NotBegun) }
             }
             Spot::Global(at) => {
-                self.behind_grids((at, bytes), wrote, self.lanes)?;
+                self.behind_preceding((at, bytes), wrote, self.lanes)?;
                 (check.unwritten, check.readers) = (None, READERS[1]);
                 self.global.access(at, bytes, &check)
             }

@@ -1,7 +1,7 @@
-//! Grids in front that may still run.
+//! Preceding grids that may still run.
 //!
-//! A grid with programmatic dependent launch may begin when the one in front of it lets it, or ends. Here launches follow each other, so
-//! what it could have met is looked up: which bytes of global memory the grids in front have read and written. Until it has waited for
+//! A grid with programmatic dependent launch may begin when the preceding one launches its dependents, or ends. Here launches follow each other, so
+//! what it could have met is looked up: which bytes of global memory the preceding grids have read and written. Until it has waited for
 //! them, it may not write what they accessed, nor read what they wrote. PTX ISA, "Parallel Synchronization and Communication
 //! Instructions: griddepcontrol".
 
@@ -64,7 +64,7 @@ impl Preceding {
         })
     }
 
-    /// One more grid, which has ended: those in front of it may still run unless its dependents wait for what waited for them.
+    /// One more grid, the last of them. Those before it may still run unless it launched its dependents behind its wait for them.
     pub(crate) fn follow(
         &mut self,
         kernel: &str,

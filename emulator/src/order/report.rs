@@ -57,7 +57,7 @@ impl Order<'_> {
                 )
             }
             Conflict::Preceding { wrote } => format!(
-                "race: {bytes}: a grid in front may still {} them, the last of which is of kernel {}, and no \
+                "race: {bytes}: a preceding grid may still {} them, the last of which is of kernel {}, and no \
                  griddepcontrol.wait orders this {access} after that",
                 if wrote { "write" } else { "read" },
                 self.preceding.map_or("", Preceding::kernel)

@@ -217,41 +217,42 @@ impl Order<'_> {
         }
     }
 
-    /// Lanes, all of them with `u32::MAX`, have waited for the grids in front.
-    pub(crate) fn wait_for_grids(&mut self, lanes: u32) {
-        self.learn_of(self.grids, 1, lanes);
+    /// Lanes, all of them with `u32::MAX`, have waited for the preceding grids.
+    pub(crate) fn wait_for_preceding(&mut self, lanes: u32) {
+        self.learn_of(self.preceding_agent, 1, lanes);
     }
 
-    /// Whether these lanes know that the grids in front have ended, from whichever CTA that waited.
-    fn knows_grids(&self, lanes: u32) -> bool {
+    /// Whether these lanes know that the preceding grids have ended, from whichever CTA that waited.
+    fn knows_preceding(&self, lanes: u32) -> bool {
         let warp = &self.warps[self.warp];
-        let ended = Access { cluster: self.cluster, agent: self.grids, clock: 1, ..Access::default() };
+        let ended =
+            Access { cluster: self.cluster, agent: self.preceding_agent, clock: 1, ..Access::default() };
         let alone = || warp.alone.of(lanes);
         warp.clocks.known.has(self.cluster, &ended)
             && alone().is_none_or(|(alone, lanes)| alone.knows(lanes, self.cluster, &ended))
-            || warp.clocks.known.is_known_outside(self.grids)
+            || warp.clocks.known.is_known_outside(self.preceding_agent)
     }
 
-    /// Whether these lanes may access so many bytes of global memory though grids in front may still run.
+    /// Whether these lanes may access so many bytes of global memory though preceding grids may still run.
     #[inline]
-    pub(super) fn behind_grids(
+    pub(super) fn behind_preceding(
         &self,
         (at, bytes): (u64, usize),
         wrote: bool,
         lanes: u32,
     ) -> Result<(), Conflict> {
-        let Some(preceding) = self.preceding.filter(|_| !self.knows_grids(lanes)) else { return Ok(()) };
+        let Some(preceding) = self.preceding.filter(|_| !self.knows_preceding(lanes)) else { return Ok(()) };
         match preceding.meets(at, bytes, wrote) {
             Some(wrote) => Err(Conflict::Preceding { wrote }),
             None => Ok(()),
         }
     }
 
-    /// Lanes, all of them with `u32::MAX`, let dependent grids begin, as far as it is their CTA's to do so.
-    pub(crate) fn let_grids_begin(&mut self, lanes: u32) {
+    /// Lanes, all of them with `u32::MAX`, launch dependent grids, as far as it is their CTA's to do so.
+    pub(crate) fn launch_dependents(&mut self, lanes: u32) {
         let cta = self.warp / self.warps_each;
-        if !std::mem::replace(&mut self.lets[cta], true) && self.knows_grids(lanes) {
-            self.global.wait();
+        if !std::mem::replace(&mut self.launched_dependents[cta], true) && self.knows_preceding(lanes) {
+            self.global.set_waited();
         }
     }
 
@@ -366,8 +367,8 @@ impl Order<'_> {
             |access: &Access| outside[usize::from(access.agent)] && !before.known.has(self.cluster, access);
         let late = if outside.contains(&true) { self.shadows[cta].find(&is_late) } else { None };
         self.ended[cta] = true;
-        if !self.lets[cta] && before.known.get(self.grids) > 0 {
-            self.global.wait();
+        if !self.launched_dependents[cta] && before.known.get(self.preceding_agent) > 0 {
+            self.global.set_waited();
         }
         match late {
             Some((access, wrote)) => {

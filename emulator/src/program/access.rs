@@ -255,8 +255,8 @@ impl Op {
             | Op::Nop
             | Op::ClusterArrive { .. }
             | Op::ClusterWait { .. }
-            | Op::WaitForGrids
-            | Op::LetGridsBegin
+            | Op::WaitForPreceding
+            | Op::LaunchDependents
             | Op::Fence(_)
             | Op::ProxyFence(_)
             | Op::Commit { .. }

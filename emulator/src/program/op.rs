@@ -117,10 +117,10 @@ pub(crate) enum Op {
         c: Option<[D; 2]>,
         ordering: Ordering,
     },
-    /// Waits for the grids in front.
-    WaitForGrids,
-    /// Lets dependent grids begin.
-    LetGridsBegin,
+    /// Waits for the preceding grids.
+    WaitForPreceding,
+    /// Launches dependent grids.
+    LaunchDependents,
     /// A fence of memory.
     Fence(Scope),
     /// A fence between the generic and the async proxy, of one space of memory or of all.

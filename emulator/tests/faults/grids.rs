@@ -1,4 +1,4 @@
-//! Grids that begin before those in front of them end.
+//! Grids that begin before preceding ones end.
 
 use tilewright_emulator::{Arch, Emulator, Fault, Kernel, Launch, Module, Preceding};
 
@@ -50,12 +50,12 @@ const LET: &str = "griddepcontrol.launch_dependents;";
 /// The second kernel behind the first one: what it is accused of.
 fn behind(first: &str, second: &str) -> Option<Fault> {
     let mut grids = Grids::new();
-    grids.next(1, "first", first).expect("there is none in front");
+    grids.next(1, "first", first).expect("nothing precedes it");
     grids.next(1, "second", second).err()
 }
 
 #[test]
-fn what_a_grid_in_front_accessed_is_waited_for() {
+fn what_a_preceding_grid_accessed_is_waited_for() {
     let part = "st.global.u32 [%mine+1024], 7;";
     for (first, second, words) in [
         (WRITE, READ, Some(["write them", "this read"])),
@@ -127,7 +127,7 @@ fn a_cta_tells_the_others() {
     };
     for (wait, guilty) in [(WAIT, false), ("", true)] {
         let mut grids = Grids::new();
-        grids.next(1, "first", WRITE).expect("there is none in front");
+        grids.next(1, "first", WRITE).expect("nothing precedes it");
         assert_eq!(grids.next(2, "second", &body(wait)).is_err(), guilty, "{wait}");
     }
 }
@@ -137,7 +137,7 @@ fn which_grids_may_still_run() {
     // The second one touches nothing of the first. Where it lets the third one begin before it has waited, the first may still run.
     let third = |second: &str| {
         let mut grids = Grids::new();
-        grids.next(1, "first", WRITE).expect("there is none in front");
+        grids.next(1, "first", WRITE).expect("nothing precedes it");
         grids.next(1, "second", second).expect("it touches nothing");
         grids.next(1, "third", READ).is_err()
     };
@@ -145,17 +145,17 @@ fn which_grids_may_still_run() {
     assert!(third(LET));
     assert!(!third(&format!("{WAIT}\n{LET}")));
     assert!(!third(WAIT));
-    // Behind a launch that waits for all in front.
+    // Behind a launch that waits for all that precede it.
     let mut grids = Grids::new();
-    grids.next(1, "first", WRITE).expect("there is none in front");
+    grids.next(1, "first", WRITE).expect("nothing precedes it");
     grids.preceding = Preceding::default();
     grids.next(1, "second", READ).expect("the first has ended");
 }
 
 #[test]
-fn after_a_fault_nothing_is_in_front() {
+fn after_a_fault_nothing_precedes() {
     let mut grids = Grids::new();
-    grids.next(1, "first", WRITE).expect("there is none in front");
+    grids.next(1, "first", WRITE).expect("nothing precedes it");
     assert!(grids.next(1, "second", READ).is_err());
-    grids.next(1, "third", READ).expect("nothing is in front");
+    grids.next(1, "third", READ).expect("nothing precedes it");
 }

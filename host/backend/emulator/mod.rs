@@ -276,7 +276,7 @@ impl Backend for Emulated {
     }
     fn wait(&self, stream: StreamId, event: EventId) -> Result<()> {
         lock(&self.queue).wait(stream, event)?;
-        // A grid behind an event waits for all of the grids in front.
+        // A grid behind an event waits for all preceding ones.
         self.ended(Some(stream));
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! On the emulator a grid may not use, before it has waited, what grids in front of it that may still run have accessed. On a GPU
+//! On the emulator a grid may not use, before it has waited, what preceding grids that may still run have accessed. On a GPU
 //! what comes out is chance.
 
 use tilewright::{Device, Event, Graph, Launch, Result, Stream, Tensor};
@@ -32,7 +32,7 @@ impl Grids {
 #[track_caller]
 fn refused<T>(result: Result<T>) {
     let report = result.err().expect("it does not wait").to_string();
-    for part in ["race", "a grid in front may still", "no griddepcontrol.wait"] {
+    for part in ["race", "a preceding grid may still", "no griddepcontrol.wait"] {
         assert!(report.contains(part), "{part}: {report}");
     }
 }
@@ -51,7 +51,7 @@ fn a_grid_does_not_wait() -> Result<()> {
 }
 
 #[test]
-fn what_has_ended_is_no_longer_in_front() -> Result<()> {
+fn what_has_ended_precedes_no_more() -> Result<()> {
     let mut grids = Grids::new(2)?;
     let (stream, other) = (Stream::new(&grids.device)?, Stream::new(&grids.device)?);
     let event = Event::new(&grids.device)?;
@@ -102,7 +102,7 @@ fn graphs() -> Result<()> {
         // SAFETY: the tensors live until the test ends.
         unsafe { graph.launch(&stream).and_then(|()| graph.launch(&stream)) }
     };
-    // The first one of a graph begins when what is in front of the graph has ended.
+    // The first one of a graph begins when what precedes the graph has ended.
     launch(capture(&[true], false)?)?;
     refused(launch(capture(&[false, true], false)?));
     launch(capture(&[false, true], true)?)

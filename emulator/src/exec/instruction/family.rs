@@ -56,14 +56,14 @@ fn execute(
             }
             Ok(Next::Advance)
         }
-        Op::WaitForGrids | Op::LetGridsBegin => {
+        Op::WaitForPreceding | Op::LaunchDependents => {
             if let Some(order) = &mut env.order
                 && active.mask != 0
             {
                 let all = warp.all_of(active.mask);
                 match op {
-                    Op::WaitForGrids => order.wait_for_grids(all),
-                    _ => order.let_grids_begin(all),
+                    Op::WaitForPreceding => order.wait_for_preceding(all),
+                    _ => order.launch_dependents(all),
                 }
             }
             Ok(Next::Advance)
