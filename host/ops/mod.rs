@@ -155,7 +155,7 @@ pub use dequant_gemm::{
 pub use elementwise::{Elementwise, elementwise};
 #[cfg(feature = "pointwise")]
 pub use embedding::{Embedding, embedding};
-pub use float::{CacheElement, FloatElement, HalfElement};
+pub use float::{CacheElement, FloatElement, HalfElement, LatentElement};
 pub use frame::{Candidate, Plan};
 #[cfg(feature = "pointwise")]
 pub use gated::{Gated, GatedGradientPlan, GatedPlan, geglu, swiglu};

@@ -2,15 +2,15 @@
 
 use std::fmt::Display;
 
-use tilewright::ops::{HalfElement, Mla};
-use tilewright::{Device, Stream, Tensor, f16};
+use tilewright::ops::{HalfElement, LatentElement, Mla};
+use tilewright::{Device, Stream, Tensor, bf16, f16};
 use tilewright_support::Real;
 use tilewright_support::attention::{Head, Row, Scores};
 use tilewright_support::random::normal;
 use tilewright_support::reference::sample;
 use tilewright_support::suite::Outcome;
 
-use crate::cache::{Cache, Layout};
+use crate::cache::{Cache, Kept, Layout};
 
 /// Element types.
 pub trait Input: Real + HalfElement {}
@@ -81,23 +81,28 @@ impl Case {
     }
 
     /// Runs it on the kernel that is chosen for it.
-    pub fn check<T: Input>(&self, device: &Device) -> Outcome {
-        self.run::<T>(device, None)
+    pub fn check<T: Input + Kept<T> + LatentElement<T>>(&self, device: &Device) -> Outcome {
+        self.run::<T, T>(device, None)
+    }
+
+    /// Runs it with a cache of 8 bits.
+    pub fn check_codes(&self, device: &Device) -> Outcome {
+        self.run::<bf16, u8>(device, None)
     }
 
     /// Runs it on every kernel that can compute it.
-    pub fn check_all<T: Input>(&self, device: &Device) -> Outcome {
+    pub fn check_all<T: Input + Kept<T> + LatentElement<T>>(&self, device: &Device) -> Outcome {
         let [d, dv] = self.columns;
         let shape = |columns| [self.lengths.len(), self.positions, self.heads, columns];
         let (q, mut o) = (Tensor::<T>::zeros(device, &shape(d))?, Tensor::<T>::zeros(device, &shape(dv))?);
         let cache = Cache::<T>::new(device, self)?;
         let all = self.mla(&cache).candidates(&q.view(), &cache.tensor.view(), &o.view_mut())?;
         let names = all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name());
-        names.into_iter().try_for_each(|name| self.run::<T>(device, Some(name)))
+        names.into_iter().try_for_each(|name| self.run::<T, T>(device, Some(name)))
     }
 
     /// The operator with the case's options.
-    pub fn mla<'a, T>(&self, cache: &'a Cache<T>) -> Mla<'a> {
+    pub fn mla<'a, T, C>(&self, cache: &'a Cache<T, C>) -> Mla<'a> {
         let mla = Mla::new().lengths(&self.lengths);
         let mla = if self.causal { mla.causal() } else { mla };
         let mla = match &cache.table {
@@ -109,13 +114,17 @@ impl Case {
     }
 
     /// Runs it on the kernel of this name, with and without a log-sum-exp.
-    pub fn run<T: Input>(&self, device: &Device, kernel: Option<&str>) -> Outcome {
+    pub fn run<T: Input, C: Kept<T> + LatentElement<T>>(
+        &self,
+        device: &Device,
+        kernel: Option<&str>,
+    ) -> Outcome {
         let [d, dv] = self.columns;
         let shape = [self.lengths.len(), self.positions, self.heads];
         let [batch, positions, heads] = shape;
         let queries = self.queries::<T>();
         let q = Tensor::from_slice(device, &queries, &[batch, positions, heads, d])?;
-        let cache = Cache::<T>::new(device, self)?;
+        let cache = Cache::<T, C>::new(device, self)?;
         let stream = Stream::new(device)?;
         let mla = || kernel.into_iter().fold(self.mla(&cache), Mla::kernel);
         for with_lse in [true, false] {
@@ -136,10 +145,10 @@ impl Case {
     }
 
     /// The reference's rows of some heads of a sequence's position.
-    fn reference<T: Real>(
+    fn reference<T: Real, C: Kept<T>>(
         &self,
         queries: &[T],
-        cache: &Cache<T>,
+        cache: &Cache<T, C>,
         [sequence, position]: [usize; 2],
         heads: &[usize],
     ) -> Vec<Row> {
@@ -154,10 +163,10 @@ impl Case {
         Head::new([q, k, &v], self.heads, seen, self.columns).rows(heads, &self.scores())
     }
 
-    fn compare<T: Real>(
+    fn compare<T: Real, C: Kept<T>>(
         &self,
         queries: &[T],
-        cache: &Cache<T>,
+        cache: &Cache<T, C>,
         out: &[f32],
         lse: Option<&Vec<f32>>,
     ) -> Result<(), String> {
@@ -189,7 +198,7 @@ impl Case {
 /// What f32 gives is accepted; a row that lacks one key, or is of another query, is not.
 pub fn finds_what_is_wrong(device: &Device) -> Outcome {
     let case = Case::new(2, &[130]);
-    let (queries, cache) = (case.queries::<f16>(), Cache::new(device, &case)?);
+    let (queries, cache) = (case.queries::<f16>(), Cache::<f16>::new(device, &case)?);
     let (mut out, mut lse) = (Vec::new(), Vec::new());
     for row in case.reference(&queries, &cache, [0, 0], &[0, 1]) {
         out.extend(row.o.iter().map(|&x| f16::from_f64(x).to_f32()));

@@ -9,7 +9,7 @@ use crate::cache::Layout;
 use crate::case::Case;
 
 /// Lengths around those of blocks and pages; longer ones where they take no minutes.
-fn mixed(device: &Device) -> Vec<u32> {
+pub fn mixed(device: &Device) -> Vec<u32> {
     let long: &[u32] = if device.is_emulator() { &[130] } else { &[1000, 8191] };
     [&[64, 0, 1, 65, 63][..], long].concat()
 }

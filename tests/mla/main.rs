@@ -8,6 +8,7 @@ use tilewright_support::suite::Suite;
 mod cache;
 mod capture;
 mod case;
+mod codes;
 mod decode;
 mod errors;
 mod reuse;
@@ -32,6 +33,10 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "one operator on two devices", reuse::on_two_devices)
         .device(Arch::Sm80, "plans and own memory are not captured", reuse::plans_and_memory_in_a_capture)
         .device(Arch::Sm80, "a graph replays a step", capture::replay)
+        .device(Arch::Sm90a, "caches of 8 bits: sequences and pages", codes::sequences)
+        .device(Arch::Sm90a, "caches of 8 bits: positions, parts, scores, NaN", codes::options)
+        .device(Arch::Sm90a, "caches of 8 bits: lists of tokens", codes::lists)
+        .device(Arch::Sm90a, "caches of 8 bits: refused calls", codes::errors)
         .device(Arch::Sm80, "refused calls leave everything alone", errors::leave_everything_alone)
         .main()
 }

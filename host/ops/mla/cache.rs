@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tilewright_device::tile::PageTable;
+use tilewright_mla::RECORD;
 
 use super::problem::wrong;
 use crate::ops::frame::of_shape;
@@ -10,7 +11,7 @@ use crate::ops::indices::log2_bytes;
 use crate::tensor::Untyped;
 use crate::{Element, Result, TensorView};
 
-/// The fewest rows of a page.
+/// The fewest rows of a page of 16-bit elements.
 const PAGE_ROWS: usize = 16;
 /// Columns of a plane: those of a TMA box.
 const PLANE: usize = 64;
@@ -48,8 +49,10 @@ impl<V> Table<V> {
 /// A cache that fits its sequences.
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
-    /// \[pages, columns / 64, rows of a page, 64\].
+    /// \[pages, columns / 64, rows of a page, 64\]; of records \[pages, 1, rows of a page, 656\].
     pub(super) pool: Untyped,
+    /// Whether it is of records of 8 bits.
+    pub(super) codes: bool,
     pub(super) rows: usize,
     pub(super) table: Table<Untyped>,
     /// Numbers of pages of each sequence.
@@ -70,17 +73,19 @@ pub(super) struct Known {
 }
 
 impl Cache {
-    /// Checks a cache \[pages or batch, rows of a page or keys, 1, columns\] for `batch` sequences, of which each has as many
-    /// keys as there is room for unless `lengths` says so. Pages that are `known` to exist are not looked at again.
+    /// Checks a cache \[pages or batch, rows of a page or keys, 1, columns\], of `codes` with bytes of records in place of columns, for `batch`
+    /// sequences, of which each has as many keys as there is room for unless `lengths` says so. Pages that are `known` to exist are not looked
+    /// at again.
     pub(super) fn new<T: Element>(
         cache: &TensorView<'_, T>,
-        (batch, columns): (usize, usize),
+        (batch, columns, codes): (usize, usize, bool),
         table: &Table<Untyped>,
         lengths: Option<&Arc<[u32]>>,
         known: Option<&Known>,
     ) -> Result<Self> {
+        let (columns, fewest) = if codes { (RECORD, 1) } else { (columns, PAGE_ROWS) };
         let &[pages, rows, one, of] = cache.shape() else {
-            let allowed = "of 4 dimensions: pages or batch, rows of a page or keys, 1, columns";
+            let allowed = format!("of 4 dimensions: pages or batch, rows of a page or keys, 1, {columns}");
             return wrong("cache", of_shape(cache.shape()), allowed);
         };
         if one != 1 || of != columns || pages == 0 && batch > 0 || rows == 0 {
@@ -102,8 +107,8 @@ impl Cache {
                 return wrong("block_table", format!("{} numbers of pages", table.len()), allowed);
             }
         };
-        if !matches!(table, Table::None) && (rows < PAGE_ROWS || !rows.is_power_of_two()) {
-            let allowed = format!("of pages with a power of two of rows, from {PAGE_ROWS} on");
+        if !matches!(table, Table::None) && (rows < fewest || !rows.is_power_of_two()) {
+            let allowed = format!("of pages with a power of two of rows, from {fewest} on");
             return wrong("cache", of_shape(cache.shape()), allowed);
         }
         let room = entries.saturating_mul(rows);
@@ -120,10 +125,12 @@ impl Cache {
         };
         let untyped = cache.untyped();
         let uneven = || wrong("cache", format!("of strides {:?}", cache.strides()), "of contiguous columns");
-        let split = untyped.layout.select(2, 0)?.0.reshape(&[pages, rows, columns / PLANE, PLANE]);
+        let plane = if codes { RECORD } else { PLANE };
+        let split = untyped.layout.select(2, 0)?.0.reshape(&[pages, rows, columns / plane, plane]);
         let Ok(layout) = split.and_then(|layout| layout.transpose(1, 2)) else { return uneven() };
         Ok(Cache {
             pool: Untyped { layout, ..untyped },
+            codes,
             rows,
             table: table.clone(),
             entries: entries as u32,

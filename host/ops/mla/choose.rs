@@ -39,7 +39,8 @@ impl Rated for MlaKernel {
     }
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [d, dv] = self.columns;
-        write!(f, "keys of {d} columns, values of {dv}")
+        let of = if self.codes { " in records of 8 bits" } else { "" };
+        write!(f, "keys of {d} columns, values of {dv}{of}")
     }
 }
 
@@ -61,11 +62,12 @@ impl Choice for Problem {
         &self.device
     }
     fn kernels(&self) -> &'static [Compiled] {
-        kernels((self.element, self.columns))
+        kernels((self.element, self.cache.codes, self.columns))
     }
     fn what(&self) -> String {
-        let Problem { element, columns: [d, dv], .. } = self;
-        format!("{element}, keys of {d} columns and values of {dv}")
+        let Problem { element, columns: [d, dv], cache, .. } = self;
+        let of = if cache.codes { ", a cache of u8" } else { "" };
+        format!("{element}{of}, keys of {d} columns and values of {dv}")
     }
 
     fn rate(&self, kernel: &Compiled) -> Result<Reads, Rejection> {
@@ -73,7 +75,9 @@ impl Choice for Problem {
         if !cache.is_dense() && !cache.rows.is_multiple_of(rows as usize) {
             return Err(Rejection::Multiples { what: "rows of a page", of: rows });
         }
-        self.operands.iter().try_for_each(|operand| operand.check(Copies::of(kernel.arch)))?;
+        // Records are copied one by one, without a map.
+        let mapped = if kernel.codes { &self.operands[..1] } else { &self.operands[..] };
+        mapped.iter().try_for_each(|operand| operand.check(Copies::of(kernel.arch)))?;
         Ok(Reads { rows })
     }
 }

@@ -19,16 +19,16 @@ use problem::Options;
 use table::Compiled;
 
 use super::frame::{Candidate, Choice, Workspace};
-use super::{HalfElement, Indices};
+use super::{HalfElement, Indices, LatentElement};
 use crate::{Error, Result, Stream, TensorView, TensorViewMut};
 
 /// O = softmax(Q Kᵀ / sqrt(576)) V over a cache without pages, of which every sequence has all keys.
 ///
 /// See [`Mla`] for shapes, and for pages, lengths, masks, scales and the log-sum-exp.
-pub fn mla<T: HalfElement>(
+pub fn mla<T: HalfElement, C: LatentElement<T>>(
     stream: &Stream,
     q: &TensorView<'_, T>,
-    cache: &TensorView<'_, T>,
+    cache: &TensorView<'_, C>,
     o: &mut TensorViewMut<'_, T>,
 ) -> Result<()> {
     Mla::new().run(stream, q, cache, o)
@@ -45,6 +45,11 @@ pub fn mla<T: HalfElement>(
 /// | log-sum-exp, optional | \[batch, positions, heads\] |
 ///
 /// - K is all columns of the cache, V the first 512; 320 and 256 are the other pair that kernels are made for.
+/// - With Q of bf16 and 576 columns the cache may be of `u8`, on Hopper: \[..., 656\], FlashMLA's 8-bit tokens. A token has 512 codes of e4m3
+///   (Micikevicius et al. 2022), four scales in f32, each of 128 codes, and 64 columns of bf16, the rotary part. A code times its scale is rounded
+///   to bf16, to nearest even, for both products. Tokens are read one by one, wherever they lie: pages have a power of two of rows from 1 on.
+///   With pages of one row the block table is a list of tokens for each query, as sparse attention chooses them (DeepSeek-AI 2025,
+///   "DeepSeek-V3.2"): queries are then sequences of one position, and [`lengths`](Self::lengths) say how many tokens each has.
 /// - Positions are the last ones of each sequence, 1 to 64, as in multi-token prediction; with [`causal`](Self::causal) each of
 ///   them sees the keys up to its own alone. Tiles are of 64 rows: heads times positions.
 /// - The heads of one position after the other are evenly spaced; of Q and the cache, columns are contiguous and lines aligned to
@@ -185,20 +190,20 @@ impl<'a> Mla<'a> {
     }
 
     /// Elements of the [`workspace`](Self::workspace) that [`run`](Self::run) needs: those of the [`plan`](Self::plan).
-    pub fn workspace_len<T: HalfElement>(
+    pub fn workspace_len<T: HalfElement, C: LatentElement<T>>(
         &self,
         q: &TensorView<'_, T>,
-        cache: &TensorView<'_, T>,
+        cache: &TensorView<'_, C>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<usize> {
         Ok(self.plan(q, cache, o)?.workspace_len())
     }
 
     /// Every compiled kernel for this type, the best first, with the reason for those that cannot compute this.
-    pub fn candidates<T: HalfElement>(
+    pub fn candidates<T: HalfElement, C: LatentElement<T>>(
         &self,
         q: &TensorView<'_, T>,
-        cache: &TensorView<'_, T>,
+        cache: &TensorView<'_, C>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<Vec<MlaCandidate>> {
         Ok(problem(self, q, cache, o, None)?.candidates())
@@ -209,10 +214,10 @@ impl<'a> Mla<'a> {
     /// [views without memory](TensorView::without_memory).
     ///
     /// Waits for the device, which gets the shares. Loads the kernels, which takes the driver a while the first time.
-    pub fn plan<T: HalfElement>(
+    pub fn plan<T: HalfElement, C: LatentElement<T>>(
         &self,
         q: &TensorView<'_, T>,
-        cache: &TensorView<'_, T>,
+        cache: &TensorView<'_, C>,
         o: &TensorViewMut<'_, T>,
     ) -> Result<MlaPlan> {
         MlaPlan::new(self, q, cache, o, &mut Last::default(), || Ok(()))
@@ -221,11 +226,11 @@ impl<'a> Mla<'a> {
     /// Queues it on `stream`: [`plan`](Self::plan), unless the last run's still holds, and [`MlaPlan::run`].
     ///
     /// Fails when the views do not fit together, lie on another device, or an output overlaps another tensor.
-    pub fn run<T: HalfElement>(
+    pub fn run<T: HalfElement, C: LatentElement<T>>(
         &mut self,
         stream: &Stream,
         q: &TensorView<'_, T>,
-        cache: &TensorView<'_, T>,
+        cache: &TensorView<'_, C>,
         o: &mut TensorViewMut<'_, T>,
     ) -> Result<()> {
         let captured = || {

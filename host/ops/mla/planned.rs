@@ -10,7 +10,7 @@ use super::problem::{Arguments, Problem};
 use super::schedule::{Scheduled, workspace_len};
 use super::table::{self, Compiled, Merge};
 use crate::ops::frame::{Choice, Named, Operands, Places, Plan, room};
-use crate::ops::{HalfElement, Indices};
+use crate::ops::{HalfElement, Indices, LatentElement};
 use crate::{AnyFunction, Element, Result, Stream, TensorView, TensorViewMut};
 
 /// The kernel that computes an MLA, how it shares out the work, and all that its launches need but the tensors' memory.
@@ -62,9 +62,9 @@ const LSE: usize = 3;
 const TABLE: usize = 4;
 
 /// The tensors of an MLA, in the order of a plan's.
-pub(super) fn named<'v, T: Element>(
+pub(super) fn named<'v, T: Element, C: Element>(
     q: &'v TensorView<'_, T>,
-    cache: &'v TensorView<'_, T>,
+    cache: &'v TensorView<'_, C>,
     o: &'v TensorViewMut<'_, T>,
     lse: Option<&'v TensorViewMut<'_, f32>>,
     table: Option<&'v Indices<'_>>,
@@ -79,10 +79,10 @@ pub(super) fn named<'v, T: Element>(
 }
 
 /// What is asked to be computed, at a plan's places. Pages that are `known` to exist are not looked at again.
-pub(super) fn problem<T: HalfElement>(
+pub(super) fn problem<T: HalfElement, C: LatentElement<T>>(
     mla: &Mla<'_>,
     q: &TensorView<'_, T>,
-    cache: &TensorView<'_, T>,
+    cache: &TensorView<'_, C>,
     o: &TensorViewMut<'_, T>,
     known: Option<&Known>,
 ) -> Result<Problem> {
@@ -96,10 +96,10 @@ pub(super) fn problem<T: HalfElement>(
 
 impl MlaPlan {
     /// `last` are the shares of the last plan, and the pages that are known to exist; `may_wait` is an error where waiting is forbidden.
-    pub(super) fn new<T: HalfElement>(
+    pub(super) fn new<T: HalfElement, C: LatentElement<T>>(
         mla: &Mla<'_>,
         q: &TensorView<'_, T>,
-        cache: &TensorView<'_, T>,
+        cache: &TensorView<'_, C>,
         o: &TensorViewMut<'_, T>,
         last: &mut Last,
         may_wait: impl FnOnce() -> Result<()>,
@@ -149,11 +149,11 @@ impl MlaPlan {
     ///
     /// Fails when a view is not of the type, shape, strides and alignment that the plan was made for, lies on another device, is missing or too
     /// many, or an output overlaps another tensor; the error names it.
-    pub fn run<T: HalfElement>(
+    pub fn run<T: HalfElement, C: LatentElement<T>>(
         &self,
         stream: &Stream,
         q: &TensorView<'_, T>,
-        cache: &TensorView<'_, T>,
+        cache: &TensorView<'_, C>,
         o: &mut TensorViewMut<'_, T>,
         views: &mut MlaViews<'_>,
     ) -> Result<()> {

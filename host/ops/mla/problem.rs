@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use tilewright_mla::{LATENT, ROTARY};
+
 use super::cache::{Cache, Known, Table};
 use super::planned::named;
-use crate::ops::Indices;
 use crate::ops::frame::{Operand, PIECE, Places, check, of_address, of_shape};
 use crate::ops::scores::scale;
+use crate::ops::{HalfElement, Indices, LatentElement};
 use crate::tensor::Untyped;
 use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
 
@@ -54,9 +56,9 @@ pub(super) struct Problem {
 }
 
 /// The views at a plan's places, and what the caller says of the cache.
-pub(super) struct Arguments<'a, 'b, T> {
+pub(super) struct Arguments<'a, 'b, T, C> {
     pub(super) q: &'b TensorView<'a, T>,
-    pub(super) cache: &'b TensorView<'a, T>,
+    pub(super) cache: &'b TensorView<'a, C>,
     pub(super) o: &'b TensorViewMut<'a, T>,
     pub(super) lse: Option<&'b TensorViewMut<'a, f32>>,
     pub(super) table: &'b Table<Indices<'a>>,
@@ -66,7 +68,10 @@ pub(super) struct Arguments<'a, 'b, T> {
 
 impl Problem {
     /// Checks that the views fit together.
-    pub(super) fn new<T: Element>(options: &Options, of: &Arguments<'_, '_, T>) -> Result<Self> {
+    pub(super) fn new<T: HalfElement, C: LatentElement<T>>(
+        options: &Options,
+        of: &Arguments<'_, '_, T, C>,
+    ) -> Result<Self> {
         let Arguments { q, o, lse, .. } = *of;
         let &[batch, positions, heads, d] = q.shape() else {
             let allowed = "of 4 dimensions: batch, positions, heads, columns";
@@ -75,6 +80,11 @@ impl Problem {
         let Some(&[_, dv]) = COLUMNS.iter().find(|columns| columns[0] == d) else {
             return wrong("q", of_shape(q.shape()), "of 576 or 320 columns");
         };
+        let codes = C::DTYPE != T::DTYPE;
+        if codes && d != LATENT + ROTARY {
+            let allowed = format!("of {} columns, with a cache of u8", LATENT + ROTARY);
+            return wrong("q", of_shape(q.shape()), allowed);
+        }
         if positions > MAX_POSITIONS || batch > MAX_GRID || heads > MAX_GRID {
             let allowed = format!(
                 "of at most {MAX_POSITIONS} positions, and of at most {MAX_GRID} sequences and heads"
@@ -111,7 +121,7 @@ impl Problem {
         };
         let (device, q) = (o.device(), by_row("q", q.untyped(), &[batch, rows, d])?);
         let table = of.table.map(Indices::untyped);
-        let cache = Cache::new(of.cache, (batch, d), &table, of.lengths, of.known)?;
+        let cache = Cache::new(of.cache, (batch, d, codes), &table, of.lengths, of.known)?;
         Ok(Problem {
             device: device.clone(),
             operands: [operand(device, "q", &q)?, operand(device, "cache", &cache.pool)?],
@@ -146,7 +156,7 @@ impl Problem {
     }
 }
 
-impl<T: Element> Arguments<'_, '_, T> {
+impl<T: Element, C: Element> Arguments<'_, '_, T, C> {
     /// Checks that all tensors lie on one device, and what is written apart from the others.
     fn check(&self) -> Result<()> {
         let Arguments { q, cache, o, lse, table, .. } = *self;

@@ -6,7 +6,9 @@ use std::sync::LazyLock;
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
 use tilewright_device::tile::{ListAbi, PageTable, SplitParts};
-use tilewright_mla::{Causal, KERNELS, MERGE, MLA, MergeArgs, MlaArgs, MlaKernel, MlaPlainArgs, PooledAbi};
+use tilewright_mla::{
+    Causal, KERNELS, MERGE, MLA, MergeArgs, MlaArgs, MlaCodesArgs, MlaKernel, MlaPlainArgs, PooledAbi,
+};
 
 use super::problem::Problem;
 use crate::ops::frame::{Table, expect_mapped};
@@ -32,11 +34,11 @@ pub(super) struct Run {
     pub(super) overlap: bool,
 }
 
-/// What a kernel is chosen by first: the name of the element type, and the columns of keys and of values.
-pub(super) type Kind = (&'static str, [u32; 2]);
+/// What a kernel is chosen by first: the name of the element type, whether the cache is of records of 8 bits, and the columns of keys and of values.
+pub(super) type Kind = (&'static str, bool, [u32; 2]);
 
 static TABLE: LazyLock<Table<Kind, Compiled>> =
-    LazyLock::new(|| Table::new(MLA.iter().map(|k| ((k.element, k.columns), *k))));
+    LazyLock::new(|| Table::new(MLA.iter().map(|k| ((k.element, k.codes, k.columns), *k))));
 
 /// The kernels of a kind.
 pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
@@ -62,8 +64,10 @@ pub(super) fn run(
     let lines = if tma { ROWS } else { 0 };
     let [rows, columns] = if tma { kernel.box_of } else { [0; 2] };
     let q: GlobalAbi<(), 3> = q.arg(backend, true, lines)?;
-    let pool: GlobalAbi<(), 4> = cache.pool.streamed_boxes(backend, [rows, columns / 64])?;
-    expect_mapped(kernel.name, kernel.arch, [q.tma, pool.tma])?;
+    // Records are copied one by one, without a map.
+    let boxes = if kernel.codes { [0, 1] } else { [rows, columns / 64] };
+    let pool: GlobalAbi<(), 4> = cache.pool.streamed_boxes(backend, boxes)?;
+    expect_mapped(kernel.name, kernel.arch, [q.tma, if kernel.codes { 1 } else { pool.tma }])?;
     let kv = PooledAbi { pool, pages: how.pages };
     let o: GlobalAbi<(), 3> = o.arg(backend, true, lines)?;
     let lse: GlobalAbi<(), 3> = lse.arg(backend, true, 0)?;
@@ -76,11 +80,16 @@ pub(super) fn run(
     // are the plan's for this grid, and the parts have room for its tiles. Programmatic launch only moves what
     // precedes its wait for the preceding grid.
     unsafe {
-        match tma {
-            true => {
+        match (tma, kernel.codes) {
+            (true, true) => function.launch_block(
+                stream,
+                &launch,
+                &MlaCodesArgs { q, kv, o, lse, parts, work, causal, scale },
+            ),
+            (true, false) => {
                 function.launch_block(stream, &launch, &MlaArgs { q, kv, o, lse, parts, work, causal, scale })
             }
-            false => function.launch_block(
+            (false, _) => function.launch_block(
                 stream,
                 &launch,
                 &MlaPlainArgs { q, kv, o, lse, parts, work, causal, scale },

@@ -13,38 +13,44 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
+mod accumulators;
 mod causal;
 mod cell;
+mod codes;
 mod lazy_softmax;
 mod list;
 mod parts;
 mod plain;
 mod pooled;
+mod records;
 mod relay;
 mod rewrite;
+mod roles;
 mod row_vectors;
 mod split_operand;
 mod work;
 
+pub use accumulators::Accumulators;
 pub use causal::Causal;
 pub use cell::Cell;
+pub use codes::{MlaCodesArgs, mla_codes};
 pub use lazy_softmax::LazySoftmax;
 pub use list::{MERGE, MLA, MergeKernel, MlaKernel};
 pub use parts::{MergeArgs, merge};
 pub use plain::{MlaPlainArgs, mla_plain};
 pub use pooled::{Pool, Pooled, PooledAbi, PooledTile, PooledTiles, ReadsPools};
-pub use relay::{Relay, RelayLoads, RelayTurn};
+pub use records::{Arriving, LATENT, RECORD, ROTARY, Records, SCALED};
+pub use relay::{FilledApart, Relay, RelayLoads, RelayTurn};
 pub use rewrite::{Met, Rewrite, Rewritten, StagedColumns, rescale, store_scaled};
+pub use roles::{AT_ONCE, KeyStages, Results, SharedByRoles};
 pub use row_vectors::{RowMailbox, RowVectors};
 pub use split_operand::{SplitGemm, SplitOperand, gemm_around};
-pub use work::{Block, Blocks, Item, ItemAt, Loads, Work};
-
-use core::f32::consts::LN_2;
+pub use work::{Block, Blocks, Item, ItemAt, KeyBlocks, Loads, Work};
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    Accumulates, Arrival, CoreMatrices, Cta, Element, Fragment, Fresh, Gemm, Global, GlobalMut, InBlock,
-    OneWarpgroup, Pending, Rows, Shared, SplitParts, Swizzle, TwoRoles, bf16, block_x_volatile, copy, gemm,
+    Accumulates, Arrival, CoreMatrices, Cta, Element, Fragment, Gemm, Global, GlobalMut, InBlock,
+    OneWarpgroup, Shared, SplitParts, Swizzle, TwoRoles, block_x_volatile, copy,
 };
 
 /// Queries of a tile, and keys of a block.
@@ -94,12 +100,9 @@ pub fn mla<
     O: Gemm<T, B, DV, B, A = Swizzle<128>, B = Swizzle<128>, D = O> + StagedColumns<DV> + Accumulates<B, DV>,
 {
     cta.prefetch_maps((q.get(), (kv.get(), o.get())));
-    let stages = cta.stages::<STAGES>();
-    let kv_s = stages.alloc::<Shared<T, B, D, _>>(&mut cta);
-    let q_s = cta.stages::<1>().alloc::<Shared<T, B, TAIL, _>>(&mut cta);
-    let factors = RowVectors::<bf16, B, STAGES>::new(&mut cta);
-    let mut reference = RowVectors::<f32, B, 1>::new(&mut cta);
-    let inverse = RowMailbox::<P, B>::open(&mut cta);
+    let kv_s = cta.stages::<STAGES>().alloc::<Shared<T, B, D, _>>(&mut cta);
+    let mut shared = SharedByRoles::<P, T, TAIL, STAGES>::new(&mut cta);
+    let results = Results { o, lse, parts };
     let (at, next) = (Cell::new(&mut cta), Cell::new(&mut cta));
     let mut relay = Relay::<P, STAGES>::open(&mut cta);
     let mut item = ItemAt::first(work);
@@ -115,75 +118,9 @@ pub fn mla<
     loads.pass_if(cta.in_role(0) && item.is_some());
     while item.is_some() {
         if cta.in_role(1) {
-            let queries = loads.take();
-            let q = SplitOperand::<S, T, B, STEPS, TAIL>::load(kv_s.at(queries.full()), &q_s);
-            loads.publish(Some(queries));
-            // The last turn is published during the next gemm, after the wait that orders its writes.
-            let mut last = None;
-            let mut softmax = LazySoftmax::<B, B, S>::new(scale, reference.only());
-            for block in Blocks::of(&item.get(), &causal.get()) {
-                let mut keys = loads.take();
-                let length = || item.get().length;
-                let masked = |s| match block.partial {
-                    true => causal.get().mask(s, block_x_volatile(), block.index, length()),
-                    false => s,
-                };
-                let k = || kv_s.at(keys.full()).t();
-                let s = gemm_around(S::default(), &q, k(), Fresh::new(), LATE, || {
-                    loads.publish(last.take());
-                    softmax.expect(factors.at(&keys));
-                    loads.look_ahead();
-                });
-                let s = masked(s.wait());
-                let again = || masked(gemm_around(S::default(), &q, k(), Fresh::new(), 0, || ()).wait());
-                let (p, met) = softmax.weights(s, block.first, again, |by| copy(by, factors.at(&keys)));
-                copy(p, kv_s.at(keys.rewrite(&met)).columns::<DV, B>());
-                if block.partial {
-                    let v = kv_s.at(keys.rewrite(&met)).columns::<0, DV>();
-                    v.clear_rows(block.keys_left::<B>(length()));
-                }
-                last = Some(keys);
-            }
-            loads.publish(last);
-            let (by, log2) = softmax.finish();
-            let Item { sequence, turn, slot, .. } = item.get();
-            inverse.send(turn, by);
-            if slot != Item::WHOLE {
-                let first = (slot + block_x_volatile()) * B as u32;
-                copy(log2, parts.get().part(first, Some))
-            } else {
-                copy(log2.map(|log2| log2 * LN_2), lse.get().tile([sequence, block_x_volatile(), 0]))
-            }
+            shared.scores::<S, _, _, D, DV, STEPS, LATE>(&mut loads, &kv_s, item, &results, causal, scale);
         } else {
-            let mut left = item.blocks();
-            let mut acc = Fragment::<f32, B, DV, O>::zero();
-            while left > 0 {
-                let turn = loads.receive();
-                let latent = kv_s.at(turn.full());
-                let (p, v) = (latent.columns::<DV, B>(), latent.columns::<0, DV>());
-                let by = Rows::from_vector(factors.at(&turn));
-                acc = loads.during(gemm(O::default(), p, v, rescale(acc, &by)));
-                loads.release(turn);
-                left -= 1;
-            }
-            let Item { turn, slot, next, .. } = item.get();
-            let by = inverse.receive(turn);
-            // The stage of the next item's queries, when they have been taken from it.
-            let mut queries = loads.receive_aside(next != Item::NONE);
-            if slot != Item::WHOLE {
-                let rows = o.get().rows() - block_x_volatile() * B as u32;
-                let first = (slot + block_x_volatile()) * B as u32;
-                let to = parts.get().of_columns::<DV>().part(first, |r| (r < rows).then_some(r));
-                copy(acc.zip_rows(&by, |x, by| x * by), to);
-            } else {
-                let staging = kv_s.at(queries.rewrite_own()).columns::<0, DV>();
-                let to = || o.get().tile([item.get().sequence, block_x_volatile(), 0]);
-                store_scaled(acc, &by, staging, to);
-            }
-            // Behind the last item nobody waits for the stage: it was not loaded again.
-            if item.get().next != Item::NONE {
-                loads.release(queries);
-            }
+            shared.output::<O, Fragment<f32, B, DV, O>, _, _, D, DV, DV>(&mut loads, &kv_s, item, &results);
         }
         item = item.next();
     }

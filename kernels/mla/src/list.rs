@@ -7,10 +7,13 @@ use tilewright_device::tile::{
 };
 use tilewright_device::{bf16, f16, kernels};
 
+use crate::codes::{HALF, mla_codes};
 use crate::parts::{ROWS, merge};
 use crate::plain::mla_plain;
 use crate::pooled::ReadsPools;
+use crate::records::{LATENT, ROTARY};
 use crate::rewrite::StagedColumns;
+use crate::roles::AT_ONCE;
 use crate::split_operand::SplitGemm;
 use crate::{B, mla};
 
@@ -19,6 +22,8 @@ use crate::{B, mla};
 pub struct MlaKernel {
     /// The element type of queries, cache and output.
     pub element: &'static str,
+    /// Whether the cache is of [records](crate::RECORD) of 8 bits.
+    pub codes: bool,
     /// Columns of queries and keys, and of values and output.
     pub columns: [u32; 2],
     /// Rows of the cache that one copy reads, which divide those of a page, and columns: multiples of 64.
@@ -41,6 +46,7 @@ where
     type Description = MlaKernel;
     const DESCRIPTION: MlaKernel = MlaKernel {
         element: T::NAME,
+        codes: false,
         columns: [D as u32, DV as u32],
         box_of: [BOX as u32, 64 * PLANES as u32],
         parts: 1,
@@ -59,9 +65,31 @@ where
     type Description = MlaKernel;
     const DESCRIPTION: MlaKernel = MlaKernel {
         element: T::NAME,
+        codes: false,
         columns: [D as u32, DV as u32],
         box_of: [1, 64],
         parts: (DV / W) as u32,
+    };
+}
+
+impl<P, S, O, const STEPS: usize, const TAIL: usize, const STAGES: usize, const LATE: u32> Described
+    for mla_codes<P, S, O, STEPS, TAIL, STAGES, LATE>
+where
+    P: TwoRoles<Ticket = Arrival>,
+    S: SplitGemm<bf16, B, B, { LATENT + ROTARY }, A = CoreMatrices, B = Swizzle<128>, D = S>
+        + OneWarpgroup
+        + Accumulates<B, B>,
+    O: Gemm<bf16, B, HALF, B, A = Swizzle<128>, B = Swizzle<128>, D = O>
+        + StagedColumns<HALF>
+        + Accumulates<B, HALF>,
+{
+    type Description = MlaKernel;
+    const DESCRIPTION: MlaKernel = MlaKernel {
+        element: <bf16 as Element>::NAME,
+        codes: true,
+        columns: [(LATENT + ROTARY) as u32, LATENT as u32],
+        box_of: [1, 0],
+        parts: 1,
     };
 }
 
@@ -86,6 +114,8 @@ where
 
 /// The roles: two warpgroups for the output, one for the scores, which also holds most of Q.
 type Hopper = Roles<2, 160, 1, 184>;
+/// The same with fewer registers, and a warpgroup that fills stages.
+type Filled = Roles<2, 160, 1, 136, 1, 56>;
 /// A row of keys a warp.
 type Ampere = Multistage<4>;
 
@@ -103,6 +133,7 @@ kernels! {
             mla<Hopper, Warpgroup<2>, FullCol<2>, T, D, DV, STEPS, TAIL, 16, 1, STAGES, 8>;
         sm_80: [mla_sm_80_ T _d D x DV]: mla_plain<Ampere, warp::FullRow<4>, T, D, DV, 256>;
     }
+    sm_90: mla_sm_90_codes: mla_codes<Filled, Warpgroup<2>, FullCol<2>, 19, 272, 2, AT_ONCE>;
 }
 
 // On Hopper the kernel begins before the preceding grid, whose results it merges, has ended.

@@ -33,8 +33,8 @@ impl<T> Copy for PooledAbi<T> {}
 /// A page's number that is out of range reads as rows of zeros.
 #[derive(Clone, Copy)]
 pub struct Pooled<T: Element, const BOX: usize, const PLANES: usize> {
-    pool: Pool<T, BOX, PLANES>,
-    pages: PageTable,
+    pub(crate) pool: Pool<T, BOX, PLANES>,
+    pub(crate) pages: PageTable,
 }
 
 /// The pool's pages as an argument: see [`PooledAbi::pool`].
@@ -47,7 +47,7 @@ impl<T: Element, const BOX: usize, const PLANES: usize> GlobalArg<4> for Pool<T,
 
 /// The pages of [`Pooled`] sequences.
 #[derive(Clone, Copy)]
-pub struct Pool<T: Element, const BOX: usize, const PLANES: usize>(Global<T, 4, RowMajor, BOX>);
+pub struct Pool<T: Element, const BOX: usize, const PLANES: usize>(pub(crate) Global<T, 4, RowMajor, BOX>);
 
 impl<T: Element, const BOX: usize, const PLANES: usize> KernelArg for Pool<T, BOX, PLANES> {
     type Abi = GlobalAbi<T, 4>;
@@ -131,7 +131,9 @@ pub trait ReadsPools: Loader {
 }
 
 /// By TMA: a copy for each page that the tile has rows of and each 64 columns.
-impl<const A: usize, const RA: u32, const B: usize, const RB: u32> ReadsPools for Roles<A, RA, B, RB> {
+impl<const A: usize, const RA: u32, const B: usize, const RB: u32, const W: usize, const RW: u32> ReadsPools
+    for Roles<A, RA, B, RB, W, RW>
+{
     #[inline(always)]
     unsafe fn gather<
         T: Element,

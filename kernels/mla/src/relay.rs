@@ -16,7 +16,8 @@ use crate::rewrite::{Met, Rewrite};
 /// read by the first, filled again. Its position goes on from tile to tile.
 ///
 /// A barrier for each hand-over and stage: it is full when what was loaded is there, ready when every warp of the second role
-/// has published it, empty when every warp of the first has released it.
+/// has published it, empty when every warp of the first has released it. A thread of the first role [loads](Self::loads), or all of a
+/// third role [fill](Self::filled) what they wait for to be [empty](Self::emptied).
 pub struct Relay<P, const N: usize> {
     /// Where the barriers begin, in the CTA's shared memory.
     begin: u32,
@@ -39,7 +40,8 @@ impl<P: TwoRoles, const N: usize> Relay<P, N> {
     pub fn open(cta: &mut Cta<P>) -> Self {
         let begin = cta.reserve(STAGE_BYTES * N as u32, 8) - dynamic_shared();
         let relay = Relay { begin, position: 0, warpgroup: uniform(thread_x() / 128), roles: PhantomData };
-        let warps = if thread_x() < 32 * P::WARPS[0] { P::WARPS[0] } else { P::WARPS[0] + P::WARPS[1] };
+        let first = thread_x() < 32 * P::WARPS[0];
+        let warps = if first { P::WARPS[0] } else { P::WARPS[0] + P::WARPS[1] + P::FILLING };
         // SAFETY: a role's warpgroups are as many.
         unsafe { core::hint::assert_unchecked(relay.warpgroup < warps / 4) };
         // SAFETY: the memory was just taken, by every role in the same way; one thread initialises the barriers, and
@@ -48,7 +50,8 @@ impl<P: TwoRoles, const N: usize> Relay<P, N> {
             if thread_x() == 0 {
                 let mut stage = 0;
                 while stage < N as u32 {
-                    mbarrier::init(relay.full(stage), 1);
+                    let filling = if P::FILLING > 0 { P::FILLING * mbarrier::arrivals(32) } else { 1 };
+                    mbarrier::init(relay.full(stage), filling);
                     mbarrier::init(relay.ready(stage), P::WARPS[1] * mbarrier::arrivals(32));
                     mbarrier::init(relay.empty(stage), P::WARPS[0] * mbarrier::arrivals(32));
                     stage += 1;
@@ -84,6 +87,48 @@ impl<P: TwoRoles, const N: usize> Relay<P, N> {
     fn advance(&mut self) {
         let last = self.position >= 2 * (N as u32 - 1);
         self.position = if last { (self.position % 2) ^ 1 } else { self.position + 2 };
+    }
+
+    /// In the third role: waits for the next stage to be given back.
+    #[inline(always)]
+    pub fn emptied(&mut self) -> RelayTurn<N> {
+        const { assert!(P::FILLING > 0, "a role fills the stages") };
+        let turn = self.turn();
+        // SAFETY: the barrier is initialised, and was left in the phase before its first.
+        unsafe { mbarrier::wait(self.empty(turn.stage()), turn.phase() ^ 1) };
+        self.advance();
+        turn
+    }
+    /// In the third role: hands a stage on that holds what each of its threads has written to it, and what `load` copies to it in one of them.
+    #[inline(always)]
+    pub fn filled(&mut self, turn: RelayTurn<N>, load: impl FnOnce(Fill<'_, P, N>))
+    where
+        P: TwoRoles<Ticket = Arrival>,
+    {
+        let full = self.full(turn.stage());
+        // SAFETY: the role's warps execute it whole; writes are visible to the asynchronous units before the arrival. Of the warp whose
+        // thread loads nobody arrives before the barrier expects what is loaded.
+        unsafe {
+            sync::fence_proxy_async_shared();
+            sync::sync_warp();
+            if uniform(thread_x() / 32) == P::WARPS[0] + P::WARPS[1] {
+                if elect_one() {
+                    load(Fill::new(turn.stage(), Arrival::new(full)));
+                }
+                sync::sync_warp();
+            }
+            mbarrier::arrive_if(full, mbarrier::arrives(thread_x(), 32));
+        }
+    }
+
+    /// What the other roles take part in where a third one fills the stages.
+    #[inline(always)]
+    pub fn filled_apart(&mut self, next: Cell) -> FilledApart<'_, P, N>
+    where
+        P: TwoRoles<Ticket = Arrival>,
+    {
+        const { assert!(P::FILLING > 0, "a role fills the stages") };
+        RelayLoads { relay: self, next, full: false, steps: core::iter::empty(), load: |_, _| () }
     }
 
     /// The loads of all turns, in order: `load(stage, step)` fills a stage for each of `steps`, until the end or twice
@@ -134,6 +179,10 @@ pub struct RelayLoads<'r, P, const N: usize, I, F> {
     load: F,
 }
 
+/// The turns of a [`Relay`] whose stages a third role fills.
+pub type FilledApart<'r, P, const N: usize> =
+    RelayLoads<'r, P, N, core::iter::Empty<[u32; 2]>, fn(Fill<'_, P, N>, [u32; 2])>;
+
 /// What follows the last step.
 const NONE: [u32; 2] = [u32::MAX; 2];
 
@@ -179,7 +228,7 @@ where
     /// Calls `f` in one thread, of the first role.
     #[inline(always)]
     fn by_one(&mut self, f: impl FnOnce(&mut Self)) {
-        if self.relay.warpgroup > 0 || thread_x() >= 32 {
+        if P::FILLING > 0 || self.relay.warpgroup > 0 || thread_x() >= 32 {
             return;
         }
         // SAFETY: a whole warp executes it. `elect.sync`, so that ptxas knows that one lane goes on, and loops over no others.

@@ -67,6 +67,12 @@ impl<'s, const N: usize> Stage<N> for Rewrite<'s, N> {
 }
 
 impl<'s, T: Element, L: SharedLayout, const R: usize, const C: usize> Rewritten<'s, Shared<T, R, C, L>> {
+    /// Where it begins in shared memory.
+    #[inline(always)]
+    pub(crate) fn address(&self) -> u32 {
+        self.address
+    }
+
     /// The `W` columns from `FROM` on, as a tile: another view of the same memory.
     #[inline(always)]
     pub fn columns<const FROM: usize, const W: usize>(self) -> Rewritten<'s, Shared<T, R, W, L>> {

@@ -105,6 +105,40 @@ impl ItemAt {
     }
 }
 
+/// Blocks of keys of an item and those behind it, in order.
+#[derive(Clone, Copy)]
+pub struct KeyBlocks {
+    item: ItemAt,
+    /// The next one of the item.
+    block: u32,
+}
+
+impl KeyBlocks {
+    /// Those from this item on.
+    #[inline(always)]
+    pub fn from(item: ItemAt) -> Self {
+        KeyBlocks { item, block: item.get().begin }
+    }
+}
+
+/// The sequence, its keys, and the first key of the block.
+impl Iterator for KeyBlocks {
+    type Item = [u32; 3];
+    #[inline(always)]
+    fn next(&mut self) -> Option<[u32; 3]> {
+        let Item { sequence, end, length, .. } = self.item.get();
+        if sequence == Item::END.sequence {
+            return None;
+        }
+        let block = self.block;
+        self.block = block + 1;
+        if self.block == end {
+            *self = KeyBlocks::from(self.item.next());
+        }
+        Some([sequence, length, block * B as u32])
+    }
+}
+
 /// The blocks of an item, one after the other.
 pub struct Blocks {
     /// The next block, and [`FIRST`](Self::FIRST) if it is the first: a register in all.

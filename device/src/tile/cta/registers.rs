@@ -11,7 +11,7 @@ pub(in crate::tile) const fn at_launch(threads: u32, ctas: u32) -> u32 {
 
 /// Refuses, when the kernel is compiled, roles that do not fit the `launch`: each has so many warpgroups, whose threads have so many
 /// registers. Who takes more than the launch gave waits for those who give, for ever if they do not give enough.
-pub(in crate::tile) const fn expect_fit(roles: [(u32, u32); 2], launch: u32) {
+pub(in crate::tile) const fn expect_fit(roles: &[(u32, u32)], launch: u32) {
     let (mut i, mut warpgroups, mut registers) = (0, 0, 0);
     while i < roles.len() {
         let (count, each) = roles[i];

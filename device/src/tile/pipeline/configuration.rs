@@ -295,7 +295,7 @@ pub(super) trait Derived: Configuration {
             "several consumer warpgroups take registers of the producers' warpgroup: say how many in `REGISTERS`"
         );
         let RegisterBudget { producers: few, consumers: many } = Self::BUDGET;
-        registers::expect_fit([(1, few), (warpgroups, many)], Self::LAUNCH);
+        registers::expect_fit(&[(1, few), (warpgroups, many)], Self::LAUNCH);
         assert!(
             few <= Self::LAUNCH && many >= Self::LAUNCH,
             "producers give registers and consumers take them"

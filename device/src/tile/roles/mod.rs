@@ -16,18 +16,29 @@ use crate::tile::memory::loader::Loader;
 use crate::tile::memory::paged::PagedTile;
 use crate::tile::memory::patches::PatchTile;
 
-/// Hopper: two roles, the first of `A` warpgroups with `RA` registers a thread, the second of `B` with `RB`.
+/// Hopper: two roles, the first of `A` warpgroups with `RA` registers a thread, the second of `B` with `RB`; and, if `W` is not 0, a third
+/// of `W` with `RW`, which fills the others' stages where a copy alone does not do.
 ///
 /// The body is instantiated once for each; [`Cta::in_role`](super::Cta::in_role) tells them apart.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Roles<const A: usize, const RA: u32, const B: usize, const RB: u32>;
+pub struct Roles<
+    const A: usize,
+    const RA: u32,
+    const B: usize,
+    const RB: u32,
+    const W: usize = 0,
+    const RW: u32 = 24,
+>;
 
-impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Roles<A, RA, B, RB> {
+impl<const A: usize, const RA: u32, const B: usize, const RB: u32, const W: usize, const RW: u32>
+    Roles<A, RA, B, RB, W, RW>
+{
     /// Registers that a thread has at the launch.
     const LAUNCH: u32 = registers::at_launch(<Self as Program>::THREADS, <Self as Program>::CTAS);
-    /// The first thread of the second role.
+    /// The first thread of the second role, and of the third.
     const SECOND: u32 = 128 * A as u32;
-    const FIT: () = registers::expect_fit([(A as u32, RA), (B as u32, RB)], Self::LAUNCH);
+    const THIRD: u32 = 128 * (A + B) as u32;
+    const FIT: () = registers::expect_fit(&[(A as u32, RA), (B as u32, RB), (W as u32, RW)], Self::LAUNCH);
 }
 
 /// Takes or gives registers, so that a thread has `N`, of the `launch` that it began with.
@@ -40,9 +51,11 @@ unsafe fn reallocate<N: RegisterCount>(launch: u32) {
     unsafe { if N::COUNT > launch { sync::setmaxnreg_inc::<N>() } else { sync::setmaxnreg_dec::<N>() } }
 }
 
-impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Program for Roles<A, RA, B, RB> {
+impl<const A: usize, const RA: u32, const B: usize, const RB: u32, const W: usize, const RW: u32> Program
+    for Roles<A, RA, B, RB, W, RW>
+{
     const ARCH: Arch = Arch::Sm90a;
-    const THREADS: u32 = 128 * (A + B) as u32;
+    const THREADS: u32 = 128 * (A + B + W) as u32;
     const COPIES: Copies = Copies::Boxes;
 
     #[inline(always)]
@@ -54,37 +67,53 @@ impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Program for R
             if thread_x() < Self::SECOND {
                 reallocate::<Registers<RA>>(Self::LAUNCH);
                 body()
-            } else {
+            } else if W == 0 || thread_x() < Self::THIRD {
                 reallocate::<Registers<RB>>(Self::LAUNCH);
+                body()
+            } else {
+                reallocate::<Registers<RW>>(Self::LAUNCH);
                 body()
             }
         }
     }
 }
 
-/// A [`Loader`] of two roles.
+/// A [`Loader`] of two roles that compute.
 pub trait TwoRoles: Loader {
     /// Warps of each role.
     const WARPS: [u32; 2];
+    /// Warps of a third role that fills stages for them: none where those who compute load, too.
+    const FILLING: u32;
 }
 
 impl<P: TwoRoles> Cta<P> {
-    /// Whether this is the instance of the body for `role`, 0 or 1.
+    /// Whether this is the instance of the body for `role`: 0, 1, or 2 for that which fills stages.
     #[inline(always)]
     pub fn in_role(&self, role: u32) -> bool {
-        (thread_x() >= 32 * P::WARPS[0]) == (role == 1)
+        let [first, second] = P::WARPS;
+        if P::FILLING > 0 && thread_x() >= 32 * (first + second) {
+            return role == 2;
+        }
+        role < 2 && (thread_x() >= 32 * first) == (role == 1)
     }
 }
 
-impl<const A: usize, const RA: u32, const B: usize, const RB: u32> TwoRoles for Roles<A, RA, B, RB> {
+impl<const A: usize, const RA: u32, const B: usize, const RB: u32, const W: usize, const RW: u32> TwoRoles
+    for Roles<A, RA, B, RB, W, RW>
+{
     const WARPS: [u32; 2] = [4 * A as u32, 4 * B as u32];
+    const FILLING: u32 = 4 * W as u32;
 }
 
-impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Collective for Roles<A, RA, B, RB> {
-    const WARPGROUPS: u32 = (A + B) as u32;
+impl<const A: usize, const RA: u32, const B: usize, const RB: u32, const W: usize, const RW: u32> Collective
+    for Roles<A, RA, B, RB, W, RW>
+{
+    const WARPGROUPS: u32 = (A + B + W) as u32;
 }
 
-impl<const A: usize, const RA: u32, const B: usize, const RB: u32> Loader for Roles<A, RA, B, RB> {
+impl<const A: usize, const RA: u32, const B: usize, const RB: u32, const W: usize, const RW: u32> Loader
+    for Roles<A, RA, B, RB, W, RW>
+{
     type Ticket = Arrival;
 
     #[inline(always)]
