@@ -4,6 +4,7 @@
 //! cargo bench --bench mla                       criterion's measurements, and the table of what it measured
 //! cargo bench --bench mla -- --table [WORDS]    the table alone, then what a call costs the host
 //! cargo bench --bench mla -- --cool [WORDS]     the table on a card that rests before each measurement
+//! cargo bench --bench mla -- --codes [BATCHxHEADSxKEYS]   caches of 8 bits beside bf16, in pages and by lists of tokens
 //! cargo bench --bench mla -- --host             what a call costs the host, alone
 //! ```
 //!
@@ -12,6 +13,7 @@
 //! overwritten L2 cache.
 
 mod case;
+mod codes;
 #[path = "../common/mod.rs"]
 mod common;
 #[path = "../common/cool.rs"]
@@ -48,6 +50,10 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
         }
         Some((mode, words)) if mode == "--cool" => {
             tabulate(device, &that_fit(device, common::selected(case::all(), words)?), cool::options)
+        }
+        Some((mode, words)) if mode == "--codes" => {
+            common::introduce(device, Ok(()), |()| "no peer".to_owned());
+            codes::table(device, words)
         }
         Some((mode, [])) if mode == "--host" => host::costs(device),
         _ => {

@@ -1,7 +1,8 @@
 //! Caches of 8 bits.
 
-use tilewright::ops::Mla;
-use tilewright::{Device, Error, Stream, Tensor, bf16};
+use tilewright::ops::{Mla, append_latent};
+use tilewright::{Device, Error, F8E4M3, Stream, Tensor, TensorViewMut, bf16};
+use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
 
 use crate::cache::Layout;
@@ -59,6 +60,89 @@ pub fn lists(device: &Device) -> Outcome {
         assert!(o.iter().all(|x| x.to_f32() == mean), "{} for {mean}", o[0]);
     }
     Ok(())
+}
+
+/// Tokens that are appended are what the host makes of them, bit by bit, each in its slot; others stay.
+pub fn append(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    let tokens = 37;
+    let mut values: Vec<bf16> = normal(3, tokens * 600);
+    // All zeros; the largest and the least numbers, NaN, and an infinity.
+    values[..128].fill(bf16::ZERO);
+    for (i, x) in [bf16::MAX, bf16::MIN_POSITIVE_SUBNORMAL, bf16::NAN, bf16::INFINITY].into_iter().enumerate()
+    {
+        values[600 * (i + 1) + 130] = x;
+    }
+    values[600 * 6..][..512].fill(bf16::MIN_POSITIVE_SUBNORMAL);
+    let all = Tensor::from_slice(device, &values, &[tokens, 600])?;
+    let view = || all.view();
+    let (latent, rotary) = (view().narrow(1, 8, 512)?, view().narrow(1, 528, 64)?);
+    // Pages of 16 rows; of two slots a cache has none.
+    let slot = |token: usize| match token {
+        11 => -1,
+        12 => 48,
+        _ => (token * 5 % 48) as i64,
+    };
+    let slots: Vec<i64> = (0..tokens).map(slot).collect();
+    let numbers = Tensor::from_slice(device, &slots, &[tokens])?;
+    let mut cache = Tensor::filled(device, 0xabu8, &[3, 16, 1, 656])?;
+    append_latent(&stream, &latent, &rotary, numbers.view(), &mut cache.view_mut())?;
+    let mut expected = vec![0xabu8; 48 * 656];
+    for (token, &slot) in slots.iter().enumerate().filter(|(_, slot)| (0..48).contains(*slot)) {
+        let row = &values[token * 600..][..600];
+        let (mut codes, mut scales) = (Vec::new(), Vec::new());
+        for columns in row[8..520].chunks(128) {
+            let most = columns.iter().fold(0.0f32, |most, x| most.max(x.to_f32().abs()));
+            let scale = (most * (1.0 / 448.0)).max(f32::MIN_POSITIVE);
+            codes.extend(columns.iter().map(|x| F8E4M3::from_f32(x.to_f32() * (1.0 / scale)).to_bits()));
+            scales.extend(scale.to_le_bytes());
+        }
+        let rotary: Vec<u8> = row[528..592].iter().flat_map(|x| x.to_bits().to_le_bytes()).collect();
+        expected[slot as usize * 656..][..656].copy_from_slice(&[codes, scales, rotary].concat());
+    }
+    let written = cache.to_vec_on(&stream)?;
+    match (0..expected.len()).find(|&at| written[at] != expected[at]) {
+        None => Ok(()),
+        Some(at) => {
+            let what = format!(
+                "{:#x} for {:#x} at byte {} of row {}",
+                written[at],
+                expected[at],
+                at % 656,
+                at / 656
+            );
+            Err(what.into())
+        }
+    }
+}
+
+/// Of calls that do not fit an error names the argument.
+pub fn append_errors(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    let tokens = Tensor::<bf16>::zeros(device, &[5, 584])?;
+    let part = |from, columns| tokens.view().narrow(1, from, columns);
+    let slots = Tensor::<i32>::zeros(device, &[6])?;
+    let mut cache = Tensor::<u8>::zeros(device, &[2, 4, 1, 656])?;
+    let mut wide = Tensor::<u8>::zeros(device, &[2, 4, 1, 672])?;
+    let refused = |name: &str,
+                   latent: [usize; 2],
+                   rotary: [usize; 2],
+                   count: usize,
+                   cache: &mut TensorViewMut<'_, u8>|
+     -> Outcome {
+        let (latent, rotary) = (part(latent[0], latent[1])?, part(rotary[0], rotary[1])?);
+        match append_latent(&stream, &latent, &rotary, slots.view().narrow(0, 0, count)?, cache) {
+            Err(Error::Argument { argument, .. }) if argument == name => Ok(()),
+            other => Err(format!("not an error about `{name}`: {other:?}").into()),
+        }
+    };
+    refused("latent", [0, 511], [512, 64], 5, &mut cache.view_mut())?;
+    refused("latent", [4, 512], [520, 64], 5, &mut cache.view_mut())?;
+    refused("rotary", [0, 512], [512, 63], 5, &mut cache.view_mut())?;
+    refused("rotary", [0, 512], [516, 64], 5, &mut cache.view_mut())?;
+    refused("slots", [0, 512], [512, 64], 6, &mut cache.view_mut())?;
+    refused("cache", [0, 512], [512, 64], 5, &mut wide.view_mut())?;
+    refused("cache", [0, 512], [512, 64], 5, &mut wide.view_mut().narrow(3, 8, 656)?)
 }
 
 /// What does not fit is an error about its argument.

@@ -37,6 +37,8 @@ fn main() -> ExitCode {
         .device(Arch::Sm90a, "caches of 8 bits: positions, parts, scores, NaN", codes::options)
         .device(Arch::Sm90a, "caches of 8 bits: lists of tokens", codes::lists)
         .device(Arch::Sm90a, "caches of 8 bits: refused calls", codes::errors)
+        .device(Arch::Sm90a, "caches of 8 bits: tokens are appended", codes::append)
+        .device(Arch::Sm90a, "caches of 8 bits: what is not appended", codes::append_errors)
         .device(Arch::Sm80, "refused calls leave everything alone", errors::leave_everything_alone)
         .main()
 }

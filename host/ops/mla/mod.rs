@@ -1,5 +1,6 @@
 //! Decoding of multi-head latent attention: O = softmax(scale Q Kᵀ) V over a latent cache.
 
+mod append;
 mod cache;
 mod choose;
 mod plan;
@@ -12,6 +13,7 @@ mod tests;
 
 use std::sync::Arc;
 
+pub use append::append_latent;
 use cache::Table;
 use planned::{Last, named, problem};
 pub use planned::{MlaPlan, MlaViews};

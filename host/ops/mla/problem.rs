@@ -176,7 +176,7 @@ fn by_row(name: &'static str, tensor: Untyped, shape: &[usize]) -> Result<Untype
 }
 
 /// A tensor as kernels read it: all of them want its lines aligned, if it has any.
-fn operand(device: &Device, name: &'static str, tensor: &Untyped) -> Result<Operand> {
+pub(super) fn operand(device: &Device, name: &'static str, tensor: &Untyped) -> Result<Operand> {
     let reading = tensor.reading(device.backend(), true)?;
     if reading.align < PIECE && tensor.layout.len() > 0 {
         let at = of_address(tensor.address);

@@ -14,6 +14,7 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 mod accumulators;
+mod append;
 mod causal;
 mod cell;
 mod codes;
@@ -31,11 +32,12 @@ mod split_operand;
 mod work;
 
 pub use accumulators::Accumulators;
+pub use append::{AppendRecordsArgs, RecordSlots, TokenRows, append_records};
 pub use causal::Causal;
 pub use cell::Cell;
 pub use codes::{MlaCodesArgs, mla_codes};
 pub use lazy_softmax::LazySoftmax;
-pub use list::{MERGE, MLA, MergeKernel, MlaKernel};
+pub use list::{APPEND, AppendKernel, MERGE, MLA, MergeKernel, MlaKernel};
 pub use parts::{MergeArgs, merge};
 pub use plain::{MlaPlainArgs, mla_plain};
 pub use pooled::{Pool, Pooled, PooledAbi, PooledTile, PooledTiles, ReadsPools};

@@ -7,6 +7,7 @@ use tilewright_device::tile::{
 };
 use tilewright_device::{bf16, f16, kernels};
 
+use crate::append::append_records;
 use crate::codes::{HALF, mla_codes};
 use crate::parts::{ROWS, merge};
 use crate::plain::mla_plain;
@@ -112,10 +113,22 @@ where
     const DESCRIPTION: MergeKernel = MergeKernel { element: T::NAME, columns: DV as u32, rows: ROWS as u32 };
 }
 
+/// What the host chooses a kernel that appends tokens by.
+#[derive(Clone, Copy, Debug)]
+pub struct AppendKernel {
+    /// Tokens of a CTA.
+    pub tokens: u32,
+}
+
+impl<P: Overlaps> Described for append_records<P> {
+    type Description = AppendKernel;
+    const DESCRIPTION: AppendKernel = AppendKernel { tokens: P::THREADS / 32 };
+}
+
 /// The roles: two warpgroups for the output, one for the scores, which also holds most of Q.
 type Hopper = Roles<2, 160, 1, 184>;
 /// The same with fewer registers, and a warpgroup that fills stages.
-type Filled = Roles<2, 160, 1, 136, 1, 56>;
+type Filled = Roles<2, 160, 1, 128, 1, 64>;
 /// A row of keys a warp.
 type Ampere = Multistage<4>;
 
@@ -133,7 +146,7 @@ kernels! {
             mla<Hopper, Warpgroup<2>, FullCol<2>, T, D, DV, STEPS, TAIL, 16, 1, STAGES, 8>;
         sm_80: [mla_sm_80_ T _d D x DV]: mla_plain<Ampere, warp::FullRow<4>, T, D, DV, 256>;
     }
-    sm_90: mla_sm_90_codes: mla_codes<Filled, Warpgroup<2>, FullCol<2>, 19, 272, 2, AT_ONCE>;
+    sm_90: mla_sm_90_codes: mla_codes<Filled, Warpgroup<2>, FullCol<2>, 17, 304, 2, AT_ONCE>;
 }
 
 // On Hopper the kernel begins before the preceding grid, whose results it merges, has ended.
@@ -145,4 +158,11 @@ kernels! {
         sm_90: [merge_sm_90_ T _d DV]: merge<Overlapped<ROWS>, T, DV>;
         sm_80: [merge_sm_80_ T _d DV]: merge<Simt<ROWS>, T, DV>;
     }
+}
+
+kernels! {
+    /// The kernel that appends tokens to a cache of 8 bits.
+    pub static APPEND: AppendKernel;
+
+    sm_90: append_records_sm_90: append_records<Overlapped<8>>;
 }

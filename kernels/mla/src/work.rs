@@ -105,10 +105,11 @@ impl ItemAt {
     }
 }
 
-/// Blocks of keys of an item and those behind it, in order.
+/// Blocks of keys of an item and those behind it, in order. The item is held in registers: it is read once.
 #[derive(Clone, Copy)]
 pub struct KeyBlocks {
-    item: ItemAt,
+    work: InBlock<Work>,
+    item: Item,
     /// The next one of the item.
     block: u32,
 }
@@ -116,8 +117,9 @@ pub struct KeyBlocks {
 impl KeyBlocks {
     /// Those from this item on.
     #[inline(always)]
-    pub fn from(item: ItemAt) -> Self {
-        KeyBlocks { item, block: item.get().begin }
+    pub fn from(at: ItemAt) -> Self {
+        let item = at.get();
+        KeyBlocks { work: at.work, item, block: item.begin }
     }
 }
 
@@ -126,14 +128,13 @@ impl Iterator for KeyBlocks {
     type Item = [u32; 3];
     #[inline(always)]
     fn next(&mut self) -> Option<[u32; 3]> {
-        let Item { sequence, end, length, .. } = self.item.get();
+        let (Item { sequence, end, length, next, .. }, block) = (self.item, self.block);
         if sequence == Item::END.sequence {
             return None;
         }
-        let block = self.block;
         self.block = block + 1;
         if self.block == end {
-            *self = KeyBlocks::from(self.item.next());
+            *self = KeyBlocks::from(ItemAt { work: self.work, index: next });
         }
         Some([sequence, length, block * B as u32])
     }
