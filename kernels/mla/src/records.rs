@@ -4,7 +4,7 @@ use core::ptr;
 
 use tilewright_device::arch::cvt;
 use tilewright_device::arch::shared::{self, dynamic_shared, dynamic_shared_volatile};
-use tilewright_device::arch::special::thread_x;
+use tilewright_device::arch::special::{same_number, thread_x, thread_x_volatile};
 use tilewright_device::arch::warp::{elect_one, shfl_idx_u32, uniform, vote_ballot};
 use tilewright_device::arch::{global, mbarrier, sync, tma};
 use tilewright_device::tile::{Cta, InBlock, PageTable, Shared, SharedLayout, Swizzle, TwoRoles, bf16};
@@ -35,7 +35,7 @@ const GROUPS: usize = 2;
 /// Tokens that are copied by themselves at a time.
 const TOGETHER: usize = 4;
 /// Tokens of a group that are loaded ahead of the one that is written.
-const AHEAD: usize = 2;
+const AHEAD: usize = 3;
 /// Bytes of a piece.
 const PIECE: u32 = 16;
 
@@ -87,7 +87,7 @@ impl<const R: usize> Records<R> {
         if let Some(block) = arriving.blocks.next() {
             let place = arriving.look_up(block);
             let mut i = 0;
-            while i < GROUPS {
+            while i < GROUPS as u32 {
                 arriving.copy(i, place);
                 i += 1;
             }
@@ -137,9 +137,9 @@ impl<const R: usize> Arriving<'_, R> {
     /// Copies a group's records: of neighbours together, or each by itself. Those behind the sequence's last and in pages that the pool does not
     /// have become zeros.
     #[inline(always)]
-    fn copy(&self, i: usize, Place { page, row }: Place) {
-        let (cache, group) = (self.cache.get(), self.first + i as u32);
-        let (pool, lane, lanes) = (cache.pool.0, thread_x() % 32, i as u32 * GROUP);
+    fn copy(&self, i: u32, Place { page, row }: Place) {
+        let (cache, group) = (self.cache.get(), self.first + i);
+        let (pool, lane, lanes) = (cache.pool.0, thread_x() % 32, i * GROUP);
         let ([pages, _, rows, _], [by_page, _, by_row, _]) = (pool.shape(), pool.strides());
         let from = pool.pointer() as u64 + u64::from(page) * by_page + u64::from(row) * by_row;
         let (to, full) = (self.records.group(group), self.records.full(group));
@@ -147,51 +147,73 @@ impl<const R: usize> Arriving<'_, R> {
         // multiples of 16; the barrier's phase does not complete before the arrival, which says how many bytes are to come.
         unsafe {
             let there = vote_ballot(page < pages && row < rows) >> lanes & ((1 << GROUP) - 1);
-            if there + 1 != 1 << GROUP {
-                let token = lane.wrapping_sub(lanes);
-                if token < GROUP && there >> token & 1 == 0 {
-                    let mut byte = 0;
-                    while byte < RECORD as u32 {
-                        shared::store_u32x4(to + token * RECORD as u32 + byte, [0; 4]);
-                        byte += PIECE;
-                    }
-                    // Before the next copy to this place.
-                    sync::fence_proxy_async_shared();
-                }
-                sync::sync_warp();
+            let all = there + 1 == 1 << GROUP;
+            if !all {
+                self.clear(to, lane.wrapping_sub(lanes), there);
             }
             let neighbours = cache.pages.log2_rows >= GROUP.ilog2() && by_row == RECORD as u64;
-            if neighbours && there + 1 == 1 << GROUP {
-                let from = lane_address(from, lanes);
-                if elect_one() {
-                    mbarrier::arrive_expect_tx(full, GROUP * RECORD as u32);
-                    tma::bulk_load(to, from, GROUP * RECORD as u32, full);
-                }
-            } else {
-                let bytes = there.count_ones() * RECORD as u32;
-                let mut first = 0;
-                while first < GROUP {
-                    // Addresses of some at a time: there are no registers for all.
-                    let (mut each, mut token) = ([ptr::null(); TOGETHER], 0);
-                    while token < TOGETHER {
-                        each[token] = lane_address(from, lanes + first + token as u32);
-                        token += 1;
-                    }
+            match (all, neighbours) {
+                (true, true) => {
+                    let from = lane_address(from, lanes);
                     if elect_one() {
-                        if first == 0 {
-                            mbarrier::arrive_expect_tx(full, bytes);
-                        }
-                        let mut token = 0;
+                        mbarrier::arrive_expect_tx(full, GROUP * RECORD as u32);
+                        tma::bulk_load(to, from, GROUP * RECORD as u32, full);
+                    }
+                }
+                (true, false) => {
+                    let mut first = 0;
+                    while first < GROUP {
+                        // Addresses of some at a time: there are no registers for all.
+                        let (mut each, mut token) = ([ptr::null(); TOGETHER], 0);
                         while token < TOGETHER {
-                            let number = first + token as u32;
-                            if there >> number & 1 != 0 {
-                                tma::bulk_load(to + number * RECORD as u32, each[token], RECORD as u32, full);
-                            }
+                            each[token] = lane_address(from, lanes + first + token as u32);
                             token += 1;
                         }
+                        if elect_one() {
+                            if first == 0 {
+                                mbarrier::arrive_expect_tx(full, GROUP * RECORD as u32);
+                            }
+                            let mut token = 0;
+                            while token < TOGETHER {
+                                let to = to + (first + token as u32) * RECORD as u32;
+                                tma::bulk_load(to, each[token], RECORD as u32, full);
+                                token += 1;
+                            }
+                        }
+                        first += TOGETHER as u32;
                     }
-                    first += TOGETHER as u32;
                 }
+                (false, _) => {
+                    if elect_one() {
+                        mbarrier::arrive_expect_tx(full, there.count_ones() * RECORD as u32);
+                    }
+                    sync::sync_warp();
+                    let token = lane.wrapping_sub(lanes);
+                    if token < GROUP && there >> token & 1 != 0 {
+                        tma::bulk_load(to + token * RECORD as u32, from as *const u8, RECORD as u32, full);
+                    }
+                }
+            }
+            sync::sync_warp();
+        }
+    }
+
+    /// Makes those of a group's tokens zeros that are not `there`, before the arrival: `token` is this thread's, if it has one.
+    ///
+    /// # Safety
+    /// The warp executes it whole, and the group at `to` is its own.
+    #[inline(always)]
+    unsafe fn clear(&self, to: u32, token: u32, there: u32) {
+        // SAFETY: the caller's.
+        unsafe {
+            if token < GROUP && there >> token & 1 == 0 {
+                let mut byte = 0;
+                while byte < RECORD as u32 {
+                    shared::store_u32x4(to + token * RECORD as u32 + byte, [0; 4]);
+                    byte += PIECE;
+                }
+                // Before the next copy to this place.
+                sync::fence_proxy_async_shared();
             }
             sync::sync_warp();
         }
@@ -205,9 +227,10 @@ impl<const R: usize> Arriving<'_, R> {
             #[inline(always)]
             |block| self.look_up(block),
         );
-        let mut i = 0;
-        while i < GROUPS {
-            let group = self.first + i as u32;
+        // How often is not known to the compiler: a loop, which takes less of the instruction cache.
+        let (mut i, groups) = (0, same_number(GROUPS as u32));
+        while i < groups {
+            let group = self.first + i;
             // SAFETY: the barrier is initialised; the warp's tokens are there behind it, and the tile's turn is this role's.
             unsafe {
                 mbarrier::wait(self.records.full(group), self.phase);
@@ -240,50 +263,50 @@ unsafe fn lane_address(address: u64, lane: u32) -> *const u8 {
 /// A whole warp executes it; the records at `from` and the lines from `to` on, of a pattern of the swizzle, are readable, and writable.
 #[inline(always)]
 unsafe fn widen_group<const R: usize>(from: u32, to: u32) {
-    let lane = thread_x() % 32;
-    let place = |token: u32, piece: u32| {
-        let offset = Swizzle::<128>::offset(GROUP, LINE, token, piece % 8 * PIECE);
-        to + piece / 8 * R as u32 * LINE + offset
-    };
-    // A thread has 16 columns, two pieces of the tile. Four have a line of 64 columns: the next four are a token apart, so that eight threads' pieces
-    // are in all banks.
-    let token = |step: u32| step ^ (lane / 4 % 2);
-    let load = |step: u32| {
-        let record = from + token(step) * RECORD as u32;
+    // Read anew, so that no address of a token is held in registers over the blocks.
+    let lane = thread_x_volatile() % 32;
+    // A thread has 16 columns, two pieces of the tile: four threads have a line of 64. Every other four, and of 16 threads the other half, begin with
+    // the second, so that the threads whose accesses go together meet all banks.
+    let second = (lane / 4 ^ lane / 8) % 2;
+    let halves = [second, second ^ 1].map(|half| from + lane * PIECE + 8 * half);
+    let scales = from + SCALES as u32 + 4 * (lane / (SCALED as u32 / 16));
+    // A token's line and its part of the swizzle, as one exclusive or.
+    let line = |token: u32| Swizzle::<128>::offset(GROUP, LINE, token, 0);
+    let pieces =
+        [second, second ^ 1].map(|half| to + lane / 4 * R as u32 * LINE + (2 * lane % 8 + half) * PIECE);
+    let load = |token: u32| {
+        let record = token * RECORD as u32;
         // SAFETY: the caller's; inside the record.
-        unsafe {
-            let scale = shared::load_f32(record + SCALES as u32 + 4 * (lane / (SCALED as u32 / 16)));
-            (shared::load_u32x4(record + lane * PIECE), scale)
-        }
+        unsafe { (halves.map(|half| shared::load_u32x2(half + record)), shared::load_f32(scales + record)) }
     };
     // Loaded ahead: a store keeps loads behind it from being begun before it.
-    let mut loaded = [([0; 4], 0.0); AHEAD];
-    let mut step = 0;
-    while step < AHEAD {
-        loaded[step] = load(step as u32);
-        step += 1;
+    let mut loaded = [([[0; 2]; 2], 0.0); AHEAD];
+    let mut token = 0;
+    while token < AHEAD {
+        loaded[token] = load(token as u32);
+        token += 1;
     }
-    let mut step = 0;
-    while step < GROUP as usize {
-        let (codes, scale) = loaded[step % AHEAD];
-        if step + AHEAD < GROUP as usize {
-            loaded[step % AHEAD] = load((step + AHEAD) as u32);
+    let mut token = 0;
+    while token < GROUP as usize {
+        let (codes, scale) = loaded[token % AHEAD];
+        if token + AHEAD < GROUP as usize {
+            loaded[token % AHEAD] = load((token + AHEAD) as u32);
         }
-        let token = token(step as u32);
         // SAFETY: the caller's; inside the line.
         unsafe {
-            shared::store_u32x4(place(token, 2 * lane), scaled([codes[0], codes[1]], scale));
-            shared::store_u32x4(place(token, 2 * lane + 1), scaled([codes[2], codes[3]], scale));
+            shared::store_u32x4(pieces[0] ^ line(token as u32), scaled(codes[0], scale));
+            shared::store_u32x4(pieces[1] ^ line(token as u32), scaled(codes[1], scale));
         }
-        step += 1;
+        token += 1;
     }
     let (token, piece) = (lane / 8, lane % 8);
-    let rotary = |token: u32| from + token * RECORD as u32 + ROTATED as u32 + piece * PIECE;
+    let from = from + token * RECORD as u32 + ROTATED as u32 + piece * PIECE;
+    let to = to + (LATENT / 64 * R) as u32 * LINE + Swizzle::<128>::offset(GROUP, LINE, token, piece * PIECE);
     // SAFETY: as above.
     unsafe {
-        let pieces = [0, 4].map(|below| shared::load_u32x4(rotary(token + below)));
-        shared::store_u32x4(place(token, LATENT as u32 / 8 + piece), pieces[0]);
-        shared::store_u32x4(place(token + 4, LATENT as u32 / 8 + piece), pieces[1]);
+        let [above, below] = [0, 4].map(|down| shared::load_u32x4(from + down * RECORD as u32));
+        shared::store_u32x4(to, above);
+        shared::store_u32x4(to ^ line(4), below);
     }
 }
 
