@@ -85,20 +85,24 @@ impl Case {
         self.run::<T, T>(device, None)
     }
 
-    /// Runs it with a cache of 8 bits.
+    /// Runs it with a cache of 8 bits, on every kernel that can compute it.
     pub fn check_codes(&self, device: &Device) -> Outcome {
-        self.run::<bf16, u8>(device, None)
+        self.run_all::<bf16, u8>(device)
     }
 
     /// Runs it on every kernel that can compute it.
     pub fn check_all<T: Input + Kept<T> + LatentElement<T>>(&self, device: &Device) -> Outcome {
+        self.run_all::<T, T>(device)
+    }
+
+    fn run_all<T: Input, C: Kept<T> + LatentElement<T>>(&self, device: &Device) -> Outcome {
         let [d, dv] = self.columns;
         let shape = |columns| [self.lengths.len(), self.positions, self.heads, columns];
         let (q, mut o) = (Tensor::<T>::zeros(device, &shape(d))?, Tensor::<T>::zeros(device, &shape(dv))?);
-        let cache = Cache::<T>::new(device, self)?;
+        let cache = Cache::<T, C>::new(device, self)?;
         let all = self.mla(&cache).candidates(&q.view(), &cache.tensor.view(), &o.view_mut())?;
         let names = all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name());
-        names.into_iter().try_for_each(|name| self.run::<T, T>(device, Some(name)))
+        names.into_iter().try_for_each(|name| self.run::<T, C>(device, Some(name)))
     }
 
     /// The operator with the case's options.

@@ -335,6 +335,22 @@ pub unsafe fn bulk_load(dst: u32, src: *const u8, bytes: u32, bar: u32) {
     }
 }
 
+/// `cp.async.bulk.shared::cluster.shared::cta`: copies `bytes` contiguous bytes to another CTA of the cluster.
+///
+/// `dst` and `bar` are [`mapa`](super::shared::mapa) addresses of that CTA. PTX ISA, "cp.async.bulk"; sm_90.
+///
+/// # Safety
+/// `dst`, `src` and `bytes` are multiples of 16, and the ranges exist; `src` was written as [`store_2d`] says, and nobody writes there, nor uses `dst`,
+/// until `bar`, an initialised mbarrier that expects the bytes, completes.
+#[inline(always)]
+pub unsafe fn bulk_share(dst: u32, src: u32, bytes: u32, bar: u32) {
+    // SAFETY: the caller's.
+    unsafe {
+        ptx!("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [{0}], [{1}], {2}, [{3}];",
+            in(reg32) dst, in(reg32) src, in(reg32) bytes, in(reg32) bar)
+    }
+}
+
 /// `cp.async.bulk.global.shared::cta`: stores `bytes` contiguous bytes.
 ///
 /// PTX ISA, "cp.async.bulk"; sm_90.

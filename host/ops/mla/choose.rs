@@ -5,7 +5,7 @@ use std::fmt;
 use tilewright_mla::MlaKernel;
 
 use super::problem::Problem;
-use super::table::{Compiled, kernels};
+use super::table::{Compiled, ROWS, kernels};
 use crate::ops::frame::{Candidate, Choice, Copies, Estimate, Rated, Rejection};
 use crate::{Device, KernelSet};
 
@@ -35,7 +35,7 @@ impl Rated for MlaKernel {
     const KERNELS: &'static KernelSet = &tilewright_mla::KERNELS;
 
     fn size(&self) -> [u32; 3] {
-        [self.box_of[0], 0, 0]
+        [self.box_of[0], self.tiles, 0]
     }
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [d, dv] = self.columns;
@@ -74,6 +74,10 @@ impl Choice for Problem {
         let (cache, rows) = (&self.cache, kernel.box_of[0]);
         if !cache.is_dense() && !cache.rows.is_multiple_of(rows as usize) {
             return Err(Rejection::Multiples { what: "rows of a page", of: rows });
+        }
+        let tiles = self.rows.div_ceil(ROWS);
+        if !tiles.is_multiple_of(kernel.tiles) {
+            return Err(Rejection::Multiples { what: "tiles of 64 rows", of: kernel.tiles });
         }
         // Records are copied one by one, without a map.
         let mapped = if kernel.codes { &self.operands[..1] } else { &self.operands[..] };

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::backend::fake::{self, VAST};
-use crate::{Device, Element, f16};
+use crate::{Device, Element, bf16, f16};
 
 /// Addresses so far apart that no tensor reaches the next one.
 const fn far(number: u64) -> u64 {
@@ -315,4 +315,35 @@ fn sequences_are_cut_where_asked() {
         let message = views.message(&mla().splits(splits));
         assert_eq!(message, format!("`splits` was {splits}; it must be from 1 to 1024"));
     }
+}
+
+/// A plan over records of 8 bits, in pages of so many rows, for positions of so many heads.
+fn of_records(device: &Device, [positions, heads, rows]: [usize; 3]) -> Result<MlaPlan> {
+    let q = view::<bf16>(device, far(0), &[4, positions, heads, 576]);
+    let cache = view::<u8>(device, far(1), &[100, rows, 1, 656]);
+    let o = view_mut::<bf16>(device, far(2), &[4, positions, heads, 512]);
+    Mla::new().host_block_table(&[0; 4]).plan(&q, &cache, &o)
+}
+
+#[test]
+fn records_of_any_page_are_read_by_one_tile_or_by_two() {
+    let (device, _) = fake::h200();
+    for (shape, kernel) in [
+        ([1, 16, 64], "mla_sm_90_codes"),
+        ([1, 128, 1], "mla_sm_90_codes_c2"),
+        ([1, 129, 2], "mla_sm_90_codes"),
+        ([3, 64, 16], "mla_sm_90_codes"),
+        ([4, 64, 64], "mla_sm_90_codes_c2"),
+    ] {
+        assert_eq!(of_records(&device, shape).unwrap().kernel().name(), kernel, "{shape:?}");
+    }
+    let message = of_records(&device, [1, 16, 3]).unwrap_err().to_string();
+    assert!(message.ends_with("of pages with a power of two of rows, from 1 on"), "{message}");
+}
+
+#[test]
+fn records_are_for_hopper() {
+    let (device, _) = fake::device((8, 0));
+    let message = of_records(&device, [1, 16, 64]).unwrap_err().to_string();
+    assert!(message.contains("no kernel for bf16, a cache of u8, keys of 576 columns"), "{message}");
 }

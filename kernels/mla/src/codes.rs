@@ -20,9 +20,19 @@ pub(crate) const HALF: usize = LATENT / 2;
 /// (Micikevicius et al. 2022) with a scale for 128 columns of a token each, the rotary part bf16.
 ///
 /// A third role copies each token's record by itself, wherever it lies, and writes it as a row of a stage: codes times their scale, rounded to bf16.
-/// So a page may have one row, and a table of pages be a list of tokens.
-#[kernel(program = P)]
-pub fn mla_codes<P, S, O, const STEPS: usize, const TAIL: usize, const STAGES: usize, const LATE: u32>(
+/// So a page may have one row, and a table of pages be a list of tokens. `CTAS` tiles of rows, CTAs of a cluster, have the same keys: each writes
+/// its part of a block to the stages of all.
+#[kernel(program = P, cluster = [P::CLUSTER, 1, 1])]
+pub fn mla_codes<
+    P,
+    S,
+    O,
+    const STEPS: usize,
+    const TAIL: usize,
+    const STAGES: usize,
+    const LATE: u32,
+    const CTAS: usize,
+>(
     mut cta: Cta<P>,
     q: InBlock<Global<bf16, 3>>,
     kv: InBlock<Pooled<u8, 1, 1>>,
@@ -42,7 +52,7 @@ pub fn mla_codes<P, S, O, const STEPS: usize, const TAIL: usize, const STAGES: u
     cta.prefetch_maps((q.get(), o.get()));
     let kv_s = cta.stages::<STAGES>().alloc::<Shared<bf16, B, D, _>>(&mut cta);
     let mut shared = SharedByRoles::<P, bf16, TAIL, STAGES>::new(&mut cta);
-    let records = Records::<B>::new(&mut cta);
+    let records = Records::<B, CTAS>::new(&mut cta);
     let results = Results { o, lse, parts };
     let next = Cell::new(&mut cta);
     let mut relay = Relay::<P, STAGES>::open(&mut cta);
@@ -51,14 +61,15 @@ pub fn mla_codes<P, S, O, const STEPS: usize, const TAIL: usize, const STAGES: u
         let mut arriving = records.of::<P>(kv, KeyBlocks::from(item));
         while item.is_some() {
             let (stage, sequence) = (relay.emptied(), item.get().sequence);
-            relay.filled(stage, |s| {
-                copy(q.get().tile([sequence, block_x_volatile(), 0]), kv_s.at(s));
+            relay.filled(stage, 0, |s| {
+                copy(q.get().tile([sequence, block_x_volatile(), 0]).own(), kv_s.at(s));
             });
             let mut left = item.blocks();
             while left > 0 {
                 let mut stage = relay.emptied();
-                arriving.widen(kv_s.at(stage.rewrite_own()));
-                relay.filled(stage, |_| ());
+                let full = relay.filling(&stage);
+                arriving.widen(kv_s.at(stage.rewrite_own()), full);
+                relay.filled(stage, Records::<B, CTAS>::FROM_OTHERS, |_| ());
                 left -= 1;
             }
             item = item.next();
@@ -68,7 +79,7 @@ pub fn mla_codes<P, S, O, const STEPS: usize, const TAIL: usize, const STAGES: u
         loads.pass_if(cta.in_role(0) && item.is_some());
         while item.is_some() {
             if cta.in_role(1) {
-                shared.scores::<S, _, _, D, LATENT, STEPS, LATE>(
+                shared.scores::<S, _, _, D, LATENT, STEPS, LATE, true>(
                     &mut loads, &kv_s, item, &results, causal, scale,
                 );
             } else {
@@ -79,4 +90,5 @@ pub fn mla_codes<P, S, O, const STEPS: usize, const TAIL: usize, const STAGES: u
             item = item.next();
         }
     }
+    relay.close();
 }

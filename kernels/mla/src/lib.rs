@@ -29,6 +29,7 @@ mod rewrite;
 mod roles;
 mod row_vectors;
 mod split_operand;
+mod widened;
 mod work;
 
 pub use accumulators::Accumulators;
@@ -120,7 +121,9 @@ pub fn mla<
     loads.pass_if(cta.in_role(0) && item.is_some());
     while item.is_some() {
         if cta.in_role(1) {
-            shared.scores::<S, _, _, D, DV, STEPS, LATE>(&mut loads, &kv_s, item, &results, causal, scale);
+            shared.scores::<S, _, _, D, DV, STEPS, LATE, false>(
+                &mut loads, &kv_s, item, &results, causal, scale,
+            );
         } else {
             shared.output::<O, Fragment<f32, B, DV, O>, _, _, D, DV, DV>(&mut loads, &kv_s, item, &results);
         }

@@ -31,6 +31,8 @@ pub struct MlaKernel {
     pub box_of: [u32; 2],
     /// CTAs that divide the columns of the output among themselves (`block_z`).
     pub parts: u32,
+    /// Tiles of rows that share what is done for their keys: CTAs of a cluster.
+    pub tiles: u32,
 }
 
 #[rustfmt::skip]
@@ -51,6 +53,7 @@ where
         columns: [D as u32, DV as u32],
         box_of: [BOX as u32, 64 * PLANES as u32],
         parts: 1,
+        tiles: P::CLUSTER,
     };
 }
 
@@ -70,11 +73,13 @@ where
         columns: [D as u32, DV as u32],
         box_of: [1, 64],
         parts: (DV / W) as u32,
+        tiles: 1,
     };
 }
 
-impl<P, S, O, const STEPS: usize, const TAIL: usize, const STAGES: usize, const LATE: u32> Described
-    for mla_codes<P, S, O, STEPS, TAIL, STAGES, LATE>
+#[rustfmt::skip]
+impl<P, S, O, const STEPS: usize, const TAIL: usize, const STAGES: usize, const LATE: u32, const CTAS: usize> Described
+    for mla_codes<P, S, O, STEPS, TAIL, STAGES, LATE, CTAS>
 where
     P: TwoRoles<Ticket = Arrival>,
     S: SplitGemm<bf16, B, B, { LATENT + ROTARY }, A = CoreMatrices, B = Swizzle<128>, D = S>
@@ -91,6 +96,7 @@ where
         columns: [(LATENT + ROTARY) as u32, LATENT as u32],
         box_of: [1, 0],
         parts: 1,
+        tiles: P::CLUSTER,
     };
 }
 
@@ -128,7 +134,7 @@ impl<P: Overlaps> Described for append_records<P> {
 /// The roles: two warpgroups for the output, one for the scores, which also holds most of Q.
 type Hopper = Roles<2, 160, 1, 184>;
 /// The same with fewer registers, and a warpgroup that fills stages.
-type Filled = Roles<2, 160, 1, 128, 1, 64>;
+type Filled<const K: u32> = Roles<2, 160, 1, 128, 1, 64, K>;
 /// A row of keys a warp.
 type Ampere = Multistage<4>;
 
@@ -146,7 +152,8 @@ kernels! {
             mla<Hopper, Warpgroup<2>, FullCol<2>, T, D, DV, STEPS, TAIL, 16, 1, STAGES, 8>;
         sm_80: [mla_sm_80_ T _d D x DV]: mla_plain<Ampere, warp::FullRow<4>, T, D, DV, 256>;
     }
-    sm_90: mla_sm_90_codes: mla_codes<Filled, Warpgroup<2>, FullCol<2>, 17, 304, 2, AT_ONCE>;
+    sm_90: mla_sm_90_codes: mla_codes<Filled<1>, Warpgroup<2>, FullCol<2>, 17, 304, 2, AT_ONCE, 1>;
+    sm_90: mla_sm_90_codes_c2: mla_codes<Filled<2>, Warpgroup<2>, FullCol<2>, 17, 304, 2, AT_ONCE, 2>;
 }
 
 // On Hopper the kernel begins before the preceding grid, whose results it merges, has ended.

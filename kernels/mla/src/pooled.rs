@@ -131,8 +131,15 @@ pub trait ReadsPools: Loader {
 }
 
 /// By TMA: a copy for each page that the tile has rows of and each 64 columns.
-impl<const A: usize, const RA: u32, const B: usize, const RB: u32, const W: usize, const RW: u32> ReadsPools
-    for Roles<A, RA, B, RB, W, RW>
+impl<
+    const A: usize,
+    const RA: u32,
+    const B: usize,
+    const RB: u32,
+    const W: usize,
+    const RW: u32,
+    const K: u32,
+> ReadsPools for Roles<A, RA, B, RB, W, RW, K>
 {
     #[inline(always)]
     unsafe fn gather<

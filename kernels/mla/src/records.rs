@@ -2,15 +2,16 @@
 
 use core::ptr;
 
-use tilewright_device::arch::cvt;
 use tilewright_device::arch::shared::{self, dynamic_shared, dynamic_shared_volatile};
-use tilewright_device::arch::special::{same_number, thread_x, thread_x_volatile};
+use tilewright_device::arch::special::{cluster_rank, same_number, thread_x};
 use tilewright_device::arch::warp::{elect_one, shfl_idx_u32, uniform, vote_ballot};
 use tilewright_device::arch::{global, mbarrier, sync, tma};
-use tilewright_device::tile::{Cta, InBlock, PageTable, Shared, SharedLayout, Swizzle, TwoRoles, bf16};
+use tilewright_device::tile::barriers::WARPGROUP;
+use tilewright_device::tile::{Cta, InBlock, PageTable, Shared, Swizzle, TwoRoles, bf16};
 
 use crate::pooled::Pooled;
 use crate::rewrite::Rewritten;
+use crate::widened::Lines;
 use crate::work::KeyBlocks;
 
 /// Columns of a token's latent part, which are values, too.
@@ -23,45 +24,54 @@ pub const SCALED: usize = 128;
 pub const RECORD: usize = SCALES + LATENT / SCALED * 4 + 2 * ROTARY;
 
 /// Where a token's scales begin.
-const SCALES: usize = LATENT;
+pub(crate) const SCALES: usize = LATENT;
 /// Where its rotary part begins.
-const ROTATED: usize = RECORD - 2 * ROTARY;
+pub(crate) const ROTATED: usize = RECORD - 2 * ROTARY;
 /// Bytes that a swizzle spans, of which a tile's planes are.
-const LINE: u32 = 128;
+pub(crate) const LINE: u32 = 128;
 /// Tokens that arrive together: those of a pattern of the swizzle.
-const GROUP: u32 = 8;
-/// Groups of a block that a warp has.
-const GROUPS: usize = 2;
+pub(crate) const GROUP: u32 = 8;
+/// Warps of a CTA that fill stages.
+const WARPS: u32 = 4;
 /// Tokens that are copied by themselves at a time.
 const TOGETHER: usize = 4;
-/// Tokens of a group that are loaded ahead of the one that is written.
-const AHEAD: usize = 3;
 /// Bytes of a piece.
-const PIECE: u32 = 16;
+pub(crate) const PIECE: u32 = 16;
 
-/// Memory for the records of one block of `R` tokens. Each warp of the role that fills stages has its own tokens: it copies them, waits for
-/// them, and writes them to the stage, with no other warp in between.
-pub struct Records<const R: usize> {
+/// Memory for the records of one block of `R` tokens that this CTA of a cluster of `CTAS` writes: an equal part. Each warp of the role that fills
+/// stages has its own tokens: it copies them, waits for them, and writes them to the stages of all CTAs, with no other warp in between.
+pub struct Records<const R: usize, const CTAS: usize> {
     /// Where they begin in the CTA's shared memory; behind them is a barrier for each group.
     begin: u32,
 }
 
-impl<const R: usize> Records<R> {
+impl<const R: usize, const CTAS: usize> Records<R, CTAS> {
+    /// Groups that a CTA writes, and one of its warps.
+    const GROUPS: u32 = R as u32 / GROUP / CTAS as u32;
+    const EACH: u32 = Self::GROUPS / WARPS;
+    /// Blocks whose records are there or on their way: where a CTA has half of them, two.
+    const AHEAD: u32 = CTAS as u32;
+    /// Bytes of a stage that other CTAs write.
+    pub const FROM_OTHERS: u32 = (CTAS - 1) as u32 * Self::GROUPS * GROUP * 2 * (LATENT + ROTARY) as u32;
+
     /// Memory for a block's records. Make it before the relay, which all wait for.
     #[inline(always)]
     pub fn new<P: TwoRoles>(cta: &mut Cta<P>) -> Self {
         const {
             assert!(
-                P::FILLING > 0 && R as u32 == GROUPS as u32 * GROUP * P::FILLING,
-                "each warp of the role that fills stages has as many groups of a block's tokens"
-            )
+                P::FILLING == WARPS && P::CLUSTER == CTAS as u32 && CTAS <= 2,
+                "four warps of one or two CTAs fill stages"
+            );
+            assert!(
+                R as u32 == GROUP * CTAS as u32 * WARPS * Self::EACH,
+                "each has as many groups of a block's tokens"
+            );
         };
-        let groups = R as u32 / GROUP;
-        let records =
-            Records { begin: cta.reserve((R * RECORD) as u32 + 8 * groups, PIECE) - dynamic_shared() };
+        let bytes = Self::AHEAD * Self::GROUPS * (GROUP * RECORD as u32 + 8);
+        let records = Records { begin: cta.reserve(bytes, PIECE) - dynamic_shared() };
         if thread_x() == 0 {
             let mut group = 0;
-            while group < groups {
+            while group < Self::AHEAD * Self::GROUPS {
                 // SAFETY: the memory was just taken; nobody uses the barriers before the relay's threads met.
                 unsafe { mbarrier::init(records.full(group), 1) };
                 group += 1;
@@ -76,35 +86,52 @@ impl<const R: usize> Records<R> {
     }
     #[inline(always)]
     fn full(&self, group: u32) -> u32 {
-        dynamic_shared_volatile() + self.begin + (R * RECORD) as u32 + group * 8
+        dynamic_shared_volatile()
+            + self.begin
+            + Self::AHEAD * Self::GROUPS * GROUP * RECORD as u32
+            + group * 8
     }
 
     /// The records of the blocks, one after the other, of which the first are copied now.
     #[inline(always)]
-    pub fn of<P: TwoRoles>(&self, cache: InBlock<Pooled<u8, 1, 1>>, blocks: KeyBlocks) -> Arriving<'_, R> {
-        let first = (uniform(thread_x() / 32) - (P::WARPS[0] + P::WARPS[1])) * GROUPS as u32;
-        let mut arriving = Arriving { records: self, cache, blocks, first, phase: 0 };
-        if let Some(block) = arriving.blocks.next() {
-            let place = arriving.look_up(block);
-            let mut i = 0;
-            while i < GROUPS as u32 {
-                arriving.copy(i, place);
-                i += 1;
+    pub fn of<P: TwoRoles>(
+        &self,
+        cache: InBlock<Pooled<u8, 1, 1>>,
+        blocks: KeyBlocks,
+    ) -> Arriving<'_, R, CTAS> {
+        let first = (uniform(thread_x() / 32) - (P::WARPS[0] + P::WARPS[1])) * Self::EACH;
+        let rank = if CTAS == 1 { 0 } else { cluster_rank() };
+        let mut arriving = Arriving { records: self, cache, blocks, first, rank, slot: 0, phase: 0 };
+        let mut block = 0;
+        while block < Self::AHEAD {
+            if let Some(block) = arriving.blocks.next() {
+                let place = arriving.look_up(block);
+                let mut i = 0;
+                while i < Self::EACH {
+                    arriving.copy(i, place);
+                    i += 1;
+                }
             }
+            arriving.advance();
+            block += 1;
         }
+        arriving.phase = 0;
         arriving
     }
 }
 
 /// Records on their way: those of the next block, in a warp.
-pub struct Arriving<'r, const R: usize> {
-    records: &'r Records<R>,
+pub struct Arriving<'r, const R: usize, const CTAS: usize> {
+    records: &'r Records<R, CTAS>,
     cache: InBlock<Pooled<u8, 1, 1>>,
     /// Those that were not copied yet.
     blocks: KeyBlocks,
-    /// The warp's first group.
+    /// The warp's first group, of the CTA's.
     first: u32,
-    /// The parity of the barriers' phase.
+    /// The CTA in its cluster.
+    rank: u32,
+    /// Which of the blocks on their way is next, and the parity of its barriers' phase.
+    slot: u32,
     phase: u32,
 }
 
@@ -115,13 +142,36 @@ struct Place {
     row: u32,
 }
 
-impl<const R: usize> Arriving<'_, R> {
+impl<const R: usize, const CTAS: usize> Arriving<'_, R, CTAS> {
+    const EACH: u32 = Records::<R, CTAS>::EACH;
+
+    /// Goes on to the next block.
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.slot += 1;
+        if self.slot == Records::<R, CTAS>::AHEAD {
+            (self.slot, self.phase) = (0, self.phase ^ 1);
+        }
+    }
+
+    /// Where the warp's `i`-th group of the next block is in memory.
+    #[inline(always)]
+    fn place_of(&self, i: u32) -> u32 {
+        self.slot * Records::<R, CTAS>::GROUPS + self.first + i
+    }
+
+    /// The warp's first group of a block.
+    #[inline(always)]
+    fn first_of_block(&self) -> u32 {
+        self.rank * Records::<R, CTAS>::GROUPS + self.first
+    }
+
     /// Looks up where the warp's tokens of a block lie, each by a thread. It takes a while until that is known.
     #[inline(always)]
     fn look_up(&self, [sequence, length, begin]: [u32; 3]) -> Place {
         let lane = thread_x() % 32;
-        let token = begin + self.first * GROUP + lane;
-        let inside = lane < GROUPS as u32 * GROUP && token < length;
+        let token = begin + self.first_of_block() * GROUP + lane;
+        let inside = lane < Self::EACH * GROUP && token < length;
         let PageTable { address, stride, entries, log2_rows, log2_bytes, .. } = self.cache.get().pages;
         if address == 0 {
             return Place { page: if inside { sequence } else { u32::MAX }, row: token };
@@ -138,7 +188,7 @@ impl<const R: usize> Arriving<'_, R> {
     /// have become zeros.
     #[inline(always)]
     fn copy(&self, i: u32, Place { page, row }: Place) {
-        let (cache, group) = (self.cache.get(), self.first + i);
+        let (cache, group) = (self.cache.get(), self.place_of(i));
         let (pool, lane, lanes) = (cache.pool.0, thread_x() % 32, i * GROUP);
         let ([pages, _, rows, _], [by_page, _, by_row, _]) = (pool.shape(), pool.strides());
         let from = pool.pointer() as u64 + u64::from(page) * by_page + u64::from(row) * by_row;
@@ -219,22 +269,31 @@ impl<const R: usize> Arriving<'_, R> {
         }
     }
 
-    /// Writes the next block to a tile: codes times their scales, rounded to nearest even, and the rotary part as it is. Where a warp is done with a
-    /// group of tokens, it copies those of the block behind.
+    /// Writes this CTA's tokens of the next block to a tile of each CTA: codes times their scales, rounded to nearest even, and the rotary part as it is.
+    /// What other CTAs get completes on `full`, their tile's barrier. Where a warp is done with a group of tokens, it copies those of the block behind.
     #[inline(always)]
-    pub fn widen(&mut self, to: Rewritten<'_, Shared<bf16, R, { LATENT + ROTARY }, Swizzle<128>>>) {
+    pub fn widen(
+        &mut self,
+        to: Rewritten<'_, Shared<bf16, R, { LATENT + ROTARY }, Swizzle<128>>>,
+        full: u32,
+    ) {
         let behind = self.blocks.next().map(
             #[inline(always)]
             |block| self.look_up(block),
         );
         // How often is not known to the compiler: a loop, which takes less of the instruction cache.
-        let (mut i, groups) = (0, same_number(GROUPS as u32));
+        let (mut i, groups) = (0, if Self::EACH == 1 { 1 } else { same_number(Self::EACH) });
         while i < groups {
-            let group = self.first + i;
+            let group = self.place_of(i);
+            let lines = Lines::<R, CTAS>::new(
+                to.address() + (self.first_of_block() + i) * GROUP * LINE,
+                full,
+                self.rank,
+            );
             // SAFETY: the barrier is initialised; the warp's tokens are there behind it, and the tile's turn is this role's.
             unsafe {
                 mbarrier::wait(self.records.full(group), self.phase);
-                widen_group::<R>(self.records.group(group), to.address() + group * GROUP * LINE);
+                lines.widen(self.records.group(group));
                 sync::sync_warp();
             }
             if let Some(place) = behind {
@@ -242,7 +301,34 @@ impl<const R: usize> Arriving<'_, R> {
             }
             i += 1;
         }
-        self.phase ^= 1;
+        if CTAS > 1 {
+            self.share(to.address(), full);
+        }
+        self.advance();
+    }
+
+    /// Copies the latent part of this CTA's tokens to the other one, when all its warps have written them: each copies some columns.
+    #[inline(always)]
+    fn share(&self, to: u32, full: u32) {
+        let lines = Records::<R, CTAS>::GROUPS * GROUP;
+        let planes = LATENT as u32 / 64 / WARPS;
+        let warp = self.first / Self::EACH;
+        let own = to + self.rank * lines * LINE + warp * planes * R as u32 * LINE;
+        // SAFETY: the role executes it whole; its threads meet at the barrier behind their writes, which are visible to the asynchronous unit. Until the
+        // other CTA gives its stage back, nobody writes to either.
+        unsafe {
+            sync::fence_proxy_async_shared();
+            sync::bar_sync(WARPGROUP.of(uniform(thread_x() / 128)), 32 * WARPS);
+            let (other, full) = (shared::mapa(own, self.rank ^ 1), shared::mapa(full, self.rank ^ 1));
+            if elect_one() {
+                let mut plane = 0;
+                while plane < planes {
+                    let below = plane * R as u32 * LINE;
+                    tma::bulk_share(other + below, own + below, lines * LINE, full);
+                    plane += 1;
+                }
+            }
+        }
     }
 }
 
@@ -255,70 +341,4 @@ unsafe fn lane_address(address: u64, lane: u32) -> *const u8 {
     // SAFETY: the caller's.
     let half = |bits| u64::from(unsafe { shfl_idx_u32(bits, lane) });
     (half((address >> 32) as u32) << 32 | half(address as u32)) as *const u8
-}
-
-/// Writes a group of records to their lines of a tile of `R` lines.
-///
-/// # Safety
-/// A whole warp executes it; the records at `from` and the lines from `to` on, of a pattern of the swizzle, are readable, and writable.
-#[inline(always)]
-unsafe fn widen_group<const R: usize>(from: u32, to: u32) {
-    // Read anew, so that no address of a token is held in registers over the blocks.
-    let lane = thread_x_volatile() % 32;
-    // A thread has 16 columns, two pieces of the tile: four threads have a line of 64. Every other four, and of 16 threads the other half, begin with
-    // the second, so that the threads whose accesses go together meet all banks.
-    let second = (lane / 4 ^ lane / 8) % 2;
-    let halves = [second, second ^ 1].map(|half| from + lane * PIECE + 8 * half);
-    let scales = from + SCALES as u32 + 4 * (lane / (SCALED as u32 / 16));
-    // A token's line and its part of the swizzle, as one exclusive or.
-    let line = |token: u32| Swizzle::<128>::offset(GROUP, LINE, token, 0);
-    let pieces =
-        [second, second ^ 1].map(|half| to + lane / 4 * R as u32 * LINE + (2 * lane % 8 + half) * PIECE);
-    let load = |token: u32| {
-        let record = token * RECORD as u32;
-        // SAFETY: the caller's; inside the record.
-        unsafe { (halves.map(|half| shared::load_u32x2(half + record)), shared::load_f32(scales + record)) }
-    };
-    // Loaded ahead: a store keeps loads behind it from being begun before it.
-    let mut loaded = [([[0; 2]; 2], 0.0); AHEAD];
-    let mut token = 0;
-    while token < AHEAD {
-        loaded[token] = load(token as u32);
-        token += 1;
-    }
-    let mut token = 0;
-    while token < GROUP as usize {
-        let (codes, scale) = loaded[token % AHEAD];
-        if token + AHEAD < GROUP as usize {
-            loaded[token % AHEAD] = load((token + AHEAD) as u32);
-        }
-        // SAFETY: the caller's; inside the line.
-        unsafe {
-            shared::store_u32x4(pieces[0] ^ line(token as u32), scaled(codes[0], scale));
-            shared::store_u32x4(pieces[1] ^ line(token as u32), scaled(codes[1], scale));
-        }
-        token += 1;
-    }
-    let (token, piece) = (lane / 8, lane % 8);
-    let from = from + token * RECORD as u32 + ROTATED as u32 + piece * PIECE;
-    let to = to + (LATENT / 64 * R) as u32 * LINE + Swizzle::<128>::offset(GROUP, LINE, token, piece * PIECE);
-    // SAFETY: as above.
-    unsafe {
-        let [above, below] = [0, 4].map(|down| shared::load_u32x4(from + down * RECORD as u32));
-        shared::store_u32x4(to, above);
-        shared::store_u32x4(to ^ line(4), below);
-    }
-}
-
-/// Eight codes times their scale, rounded to bf16.
-#[inline(always)]
-fn scaled(codes: [u32; 2], scale: f32) -> [u32; 4] {
-    let (mut pairs, mut i) = ([0; 4], 0);
-    while i < 4 {
-        let pair = (codes[i / 2] >> (16 * (i as u32 % 2))) as u16;
-        let [low, high] = cvt::f16x2_to_f32(cvt::e4m3x2_to_f16x2(pair));
-        pairs[i] = cvt::bf16x2(low * scale, high * scale);
-        i += 1;
-    }
-    pairs
 }

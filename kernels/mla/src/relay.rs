@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use tilewright_device::arch::shared::{dynamic_shared, dynamic_shared_volatile};
+use tilewright_device::arch::shared::{self, dynamic_shared, dynamic_shared_volatile};
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::arch::warp::{elect_one, uniform};
 use tilewright_device::arch::{mbarrier, sync};
@@ -53,12 +53,16 @@ impl<P: TwoRoles, const N: usize> Relay<P, N> {
                     let filling = if P::FILLING > 0 { P::FILLING * mbarrier::arrivals(32) } else { 1 };
                     mbarrier::init(relay.full(stage), filling);
                     mbarrier::init(relay.ready(stage), P::WARPS[1] * mbarrier::arrivals(32));
-                    mbarrier::init(relay.empty(stage), P::WARPS[0] * mbarrier::arrivals(32));
+                    mbarrier::init(relay.empty(stage), P::WARPS[0] * P::CLUSTER * mbarrier::arrivals(32));
                     stage += 1;
                 }
                 sync::fence_mbarrier_init();
             }
             sync::barrier_sync(OPENING.get::<0>(), P::THREADS);
+            if P::CLUSTER > 1 {
+                sync::cluster_arrive_release();
+                sync::cluster_wait();
+            }
             sync::griddep_launch_dependents();
             sync::griddep_wait();
         }
@@ -89,7 +93,24 @@ impl<P: TwoRoles, const N: usize> Relay<P, N> {
         self.position = if last { (self.position % 2) ^ 1 } else { self.position + 2 };
     }
 
-    /// In the third role: waits for the next stage to be given back.
+    /// Ends it: no CTA of the cluster goes while others write to its memory.
+    #[inline(always)]
+    pub fn close(self) {
+        if P::CLUSTER > 1 {
+            // SAFETY: all threads of the cluster execute it once.
+            unsafe {
+                sync::cluster_arrive_release();
+                sync::cluster_wait();
+            }
+        }
+    }
+
+    /// In the third role: the barrier that says when a stage is full, for copies that complete on it.
+    #[inline(always)]
+    pub fn filling(&self, turn: &RelayTurn<N>) -> u32 {
+        self.full(turn.stage())
+    }
+    /// In the third role: waits for the next stage to be given back, by all CTAs of the cluster.
     #[inline(always)]
     pub fn emptied(&mut self) -> RelayTurn<N> {
         const { assert!(P::FILLING > 0, "a role fills the stages") };
@@ -99,9 +120,10 @@ impl<P: TwoRoles, const N: usize> Relay<P, N> {
         self.advance();
         turn
     }
-    /// In the third role: hands a stage on that holds what each of its threads has written to it, and what `load` copies to it in one of them.
+    /// In the third role: hands a stage on that holds what each of its threads has written to it, what `load` copies to it in one of them, and
+    /// `bytes` that other CTAs of the cluster write.
     #[inline(always)]
-    pub fn filled(&mut self, turn: RelayTurn<N>, load: impl FnOnce(Fill<'_, P, N>))
+    pub fn filled(&mut self, turn: RelayTurn<N>, bytes: u32, load: impl FnOnce(Fill<'_, P, N>))
     where
         P: TwoRoles<Ticket = Arrival>,
     {
@@ -113,6 +135,9 @@ impl<P: TwoRoles, const N: usize> Relay<P, N> {
             sync::sync_warp();
             if uniform(thread_x() / 32) == P::WARPS[0] + P::WARPS[1] {
                 if elect_one() {
+                    if bytes > 0 {
+                        mbarrier::expect_tx(full, bytes);
+                    }
                     load(Fill::new(turn.stage(), Arrival::new(full)));
                 }
                 sync::sync_warp();
@@ -276,6 +301,11 @@ where
             // SAFETY: the barrier is initialised.
             unsafe { mbarrier::wait(self.relay.full(turn.stage()), turn.phase()) };
         }
+        if P::CLUSTER > 1 {
+            // What other CTAs wrote is no asynchronous unit's.
+            // SAFETY: a fence may stand anywhere.
+            unsafe { sync::fence_proxy_async_shared() };
+        }
         self.relay.advance();
         turn
     }
@@ -318,10 +348,21 @@ where
     /// In the first role: gives back a stage that no gemm in flight reads, to be filled again.
     #[inline(always)]
     pub fn release(&mut self, turn: RelayTurn<N>) {
-        // SAFETY: the role's warps execute it whole, after their last read.
+        let empty = self.relay.empty(turn.stage());
+        // SAFETY: the role's warps execute it whole, after their last read. All CTAs of a cluster write to the stages of each.
         unsafe {
             sync::sync_warp();
-            mbarrier::arrive_if(self.relay.empty(turn.stage()), mbarrier::arrives(thread_x(), 32));
+            if P::CLUSTER == 1 {
+                mbarrier::arrive_if(empty, mbarrier::arrives(thread_x(), 32));
+            } else if mbarrier::EVERY_LANE {
+                let mut cta = 0;
+                while cta < P::CLUSTER {
+                    mbarrier::arrive_remote(shared::mapa(empty, cta));
+                    cta += 1;
+                }
+            } else if thread_x() % 32 < P::CLUSTER {
+                mbarrier::arrive_remote(shared::mapa(empty, thread_x() % 32));
+            }
         }
         self.by_one(
             #[inline(always)]

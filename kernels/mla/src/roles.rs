@@ -58,9 +58,19 @@ where
     }
 
     /// An item's scores and softmax, by the second role: takes the queries and each block, and hands it on with its weights in place of the
-    /// columns that are no values: under the next one's Q Kᵀ, `LATE` instructions before its end, or [`AT_ONCE`].
+    /// columns that are no values: under the next one's Q Kᵀ, `LATE` instructions before its end, or [`AT_ONCE`]. Keys behind a
+    /// sequence's last are `ZEROS`, or anything.
     #[inline(always)]
-    pub fn scores<S, I, F, const D: usize, const DV: usize, const STEPS: usize, const LATE: u32>(
+    pub fn scores<
+        S,
+        I,
+        F,
+        const D: usize,
+        const DV: usize,
+        const STEPS: usize,
+        const LATE: u32,
+        const ZEROS: bool,
+    >(
         &mut self,
         loads: &mut RelayLoads<'_, P, STAGES, I, F>,
         kv_s: &KeyStages<T, D, STAGES>,
@@ -106,7 +116,7 @@ where
             let again = || masked(gemm_around(S::default(), &q, k(), Fresh::new(), 0, || ()).wait());
             let (p, met) = softmax.weights(s, block.first, again, |by| copy(by, factors.at(&keys)));
             copy(p, kv_s.at(keys.rewrite(&met)).columns::<DV, B>());
-            if block.partial {
+            if block.partial && !ZEROS {
                 let v = kv_s.at(keys.rewrite(&met)).columns::<0, DV>();
                 v.clear_rows(block.keys_left::<B>(length()));
             }

@@ -17,7 +17,8 @@ use crate::tile::memory::paged::PagedTile;
 use crate::tile::memory::patches::PatchTile;
 
 /// Hopper: two roles, the first of `A` warpgroups with `RA` registers a thread, the second of `B` with `RB`; and, if `W` is not 0, a third
-/// of `W` with `RW`, which fills the others' stages where a copy alone does not do.
+/// of `W` with `RW`, which fills the others' stages where a copy alone does not do. `K` CTAs are
+/// a cluster.
 ///
 /// The body is instantiated once for each; [`Cta::in_role`](super::Cta::in_role) tells them apart.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,10 +29,18 @@ pub struct Roles<
     const RB: u32,
     const W: usize = 0,
     const RW: u32 = 24,
+    const K: u32 = 1,
 >;
 
-impl<const A: usize, const RA: u32, const B: usize, const RB: u32, const W: usize, const RW: u32>
-    Roles<A, RA, B, RB, W, RW>
+impl<
+    const A: usize,
+    const RA: u32,
+    const B: usize,
+    const RB: u32,
+    const W: usize,
+    const RW: u32,
+    const K: u32,
+> Roles<A, RA, B, RB, W, RW, K>
 {
     /// Registers that a thread has at the launch.
     const LAUNCH: u32 = registers::at_launch(<Self as Program>::THREADS, <Self as Program>::CTAS);
@@ -51,8 +60,15 @@ unsafe fn reallocate<N: RegisterCount>(launch: u32) {
     unsafe { if N::COUNT > launch { sync::setmaxnreg_inc::<N>() } else { sync::setmaxnreg_dec::<N>() } }
 }
 
-impl<const A: usize, const RA: u32, const B: usize, const RB: u32, const W: usize, const RW: u32> Program
-    for Roles<A, RA, B, RB, W, RW>
+impl<
+    const A: usize,
+    const RA: u32,
+    const B: usize,
+    const RB: u32,
+    const W: usize,
+    const RW: u32,
+    const K: u32,
+> Program for Roles<A, RA, B, RB, W, RW, K>
 {
     const ARCH: Arch = Arch::Sm90a;
     const THREADS: u32 = 128 * (A + B + W) as u32;
@@ -98,21 +114,43 @@ impl<P: TwoRoles> Cta<P> {
     }
 }
 
-impl<const A: usize, const RA: u32, const B: usize, const RB: u32, const W: usize, const RW: u32> TwoRoles
-    for Roles<A, RA, B, RB, W, RW>
+impl<
+    const A: usize,
+    const RA: u32,
+    const B: usize,
+    const RB: u32,
+    const W: usize,
+    const RW: u32,
+    const K: u32,
+> TwoRoles for Roles<A, RA, B, RB, W, RW, K>
 {
     const WARPS: [u32; 2] = [4 * A as u32, 4 * B as u32];
     const FILLING: u32 = 4 * W as u32;
 }
 
-impl<const A: usize, const RA: u32, const B: usize, const RB: u32, const W: usize, const RW: u32> Collective
-    for Roles<A, RA, B, RB, W, RW>
+impl<
+    const A: usize,
+    const RA: u32,
+    const B: usize,
+    const RB: u32,
+    const W: usize,
+    const RW: u32,
+    const K: u32,
+> Collective for Roles<A, RA, B, RB, W, RW, K>
 {
     const WARPGROUPS: u32 = (A + B + W) as u32;
+    const CLUSTER: u32 = K;
 }
 
-impl<const A: usize, const RA: u32, const B: usize, const RB: u32, const W: usize, const RW: u32> Loader
-    for Roles<A, RA, B, RB, W, RW>
+impl<
+    const A: usize,
+    const RA: u32,
+    const B: usize,
+    const RB: u32,
+    const W: usize,
+    const RW: u32,
+    const K: u32,
+> Loader for Roles<A, RA, B, RB, W, RW, K>
 {
     type Ticket = Arrival;
 

@@ -49,6 +49,7 @@ entries! { Sm90a:
     bulk => |r, g| {
         tma::prefetch_map(g.from);
         tma::bulk_load(g.shared, g.from, g.n, g.shared + 1024);
+        tma::bulk_share(g.shared, g.shared + 512, g.n, g.shared + 1024);
         tma::bulk_store(g.to, g.shared, g.n);
         tma::bulk_add_f32(g.to.cast(), g.shared, g.n);
         tma::bulk_commit();
