@@ -5,6 +5,7 @@
 //! cargo bench --bench mla -- --table [WORDS]    the table alone, then what a call costs the host
 //! cargo bench --bench mla -- --cool [WORDS]     the table on a card that rests before each measurement
 //! cargo bench --bench mla -- --codes [BATCHxHEADSxKEYS]   caches of 8 bits beside bf16, in pages and by lists of tokens
+//! cargo bench --bench mla -- --prompts [BATCHxPOSITIONSxHEADSxKEYS]   prompts, causal
 //! cargo bench --bench mla -- --host             what a call costs the host, alone
 //! ```
 //!
@@ -23,6 +24,7 @@ mod measure;
 #[path = "../common/pool.rs"]
 mod pool;
 mod problem;
+mod prompts;
 mod table;
 mod yardstick;
 
@@ -54,6 +56,13 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
         Some((mode, words)) if mode == "--codes" => {
             common::introduce(device, Ok(()), |()| "no peer".to_owned());
             codes::table(device, words)
+        }
+        Some((mode, words)) if mode == "--prompts" => {
+            let library = common::introduce(device, CublasLt::new(device), |library| {
+                format!("cuBLAS {}", library.version())
+            });
+            let yardstick = library.as_ref().map(|library| Yardstick::new(device, library)).transpose()?;
+            prompts::table(device, yardstick.as_ref(), words)
         }
         Some((mode, [])) if mode == "--host" => host::costs(device),
         _ => {

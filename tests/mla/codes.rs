@@ -26,6 +26,9 @@ pub fn options(device: &Device) -> Outcome {
     for (positions, heads) in [(2, 64), (3, 5), (64, 1)] {
         Case::new(heads, &mixed(device)).causal(positions).check_codes(device)?;
     }
+    for (positions, heads) in [(66, 16), (65, 128)] {
+        Case::new(heads, &[70, 0]).layout(Layout::Dense).causal(positions).check_codes(device)?;
+    }
     for splits in [1, 3, 32] {
         Case::new(64, &mixed(device)).splits(splits).check_codes(device)?;
     }

@@ -85,6 +85,22 @@ pub fn positions(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// Prompts: more positions than share their keys, whose last ones fill no tile; of sequences with fewer keys than positions, too.
+pub fn prompts(device: &Device) -> Outcome {
+    let all: &[_] = if device.is_emulator() {
+        &[(67, 16)]
+    } else {
+        &[(67, 16), (70, 20), (66, 128), (130, 1), (1000, 64)]
+    };
+    for &(positions, heads) in all {
+        let case = Case::new(heads, &[130, 10, 0]).causal(positions);
+        case.check_all::<bf16>(device)?;
+        Case { causal: false, ..case.clone() }.check::<f16>(device)?;
+        case.splits(2).check::<f16>(device)?;
+    }
+    Ok(())
+}
+
 /// One part or many, more than there are blocks of keys.
 pub fn splits(device: &Device) -> Outcome {
     let most: &[usize] = if device.is_emulator() { &[1, 2, 32] } else { &[1, 2, 3, 4, 7, 16, 17, 32] };

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "batches of 1 to 130", decode::batches)
         .device(Arch::Sm80, "caches in shuffled pages", decode::pages)
         .device(Arch::Sm80, "1 to 64 positions, causal and not", decode::positions)
+        .device(Arch::Sm80, "prompts of more positions than 64", decode::prompts)
         .device(Arch::Sm80, "any number of parts of the keys", decode::splits)
         .device(Arch::Sm80, "parts give the very same where nothing is rounded", decode::exact_splits)
         .device(Arch::Sm80, "large scores", decode::heat)

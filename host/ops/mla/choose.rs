@@ -5,7 +5,7 @@ use std::fmt;
 use tilewright_mla::MlaKernel;
 
 use super::problem::Problem;
-use super::table::{Compiled, ROWS, kernels};
+use super::table::{Compiled, kernels};
 use crate::ops::frame::{Candidate, Choice, Copies, Estimate, Rated, Rejection};
 use crate::{Device, KernelSet};
 
@@ -75,8 +75,7 @@ impl Choice for Problem {
         if !cache.is_dense() && !cache.rows.is_multiple_of(rows as usize) {
             return Err(Rejection::Multiples { what: "rows of a page", of: rows });
         }
-        let tiles = self.rows.div_ceil(ROWS);
-        if !tiles.is_multiple_of(kernel.tiles) {
+        if !self.tiles().is_multiple_of(kernel.tiles) {
             return Err(Rejection::Multiples { what: "tiles of 64 rows", of: kernel.tiles });
         }
         // Records are copied one by one, without a map.

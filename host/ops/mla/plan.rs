@@ -13,11 +13,25 @@ const PART: u64 = 4;
 const MERGING: u64 = 4;
 const PARTS_A_BLOCK: u64 = 8;
 
-/// A sequence whose result is merged from parts.
+/// Rows that see the same keys but for the last few: all positions of a sequence, or some of many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Merged {
+pub struct Rows {
     /// The sequence.
     pub sequence: u32,
+    /// Their first tile of its rows.
+    pub tile: u32,
+    /// The keys that they see.
+    pub length: u32,
+    /// How many positions they lack of as many as others have.
+    pub missing: u32,
+}
+
+/// Rows whose result is merged from parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// The sequence, and its first tile.
+    pub sequence: u32,
+    pub tile: u32,
     /// The first part's first tile.
     pub first: u32,
     /// How many parts; each has as many tiles as a group has CTAs.
@@ -36,38 +50,40 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// For sequences of these lengths and `groups` groups of `tiles` CTAs; `splits` parts of each, or as many as seem good.
-    pub fn new(lengths: &[u32], groups: u32, tiles: u32, splits: Option<u32>) -> Self {
-        // A sequence without keys has a block without keys.
-        let blocks: Vec<u32> = lengths.iter().map(|&length| length.div_ceil(BLOCK).max(1)).collect();
+    /// For these rows and `groups` groups of `tiles` CTAs; `splits` parts of each, or as many as seem good.
+    pub fn new(rows: &[Rows], groups: u32, tiles: u32, splits: Option<u32>) -> Self {
+        // Rows without keys have a block without keys.
+        let blocks: Vec<u32> = rows.iter().map(|rows| rows.length.div_ceil(BLOCK).max(1)).collect();
         let lists = match splits {
             Some(parts) => longest_first(&blocks, parts, groups),
             None => balanced(&blocks, groups),
         };
         let mut plan = Plan { items: vec![Item::END; groups as usize], ..Plan::default() };
         // The parts of a sequence in the order of their keys, so that equal plans give equal results.
-        let mut parts = vec![Vec::new(); lengths.len()];
+        let mut parts = vec![Vec::new(); rows.len()];
         for part in lists.iter().flatten() {
-            parts[part.sequence as usize].push(part.begin);
+            parts[part.of as usize].push(part.begin);
         }
-        let mut first = vec![Item::WHOLE; lengths.len()];
-        for (sequence, parts) in parts.iter_mut().enumerate().filter(|(_, parts)| parts.len() > 1) {
+        let mut first = vec![Item::WHOLE; rows.len()];
+        for (i, parts) in parts.iter_mut().enumerate().filter(|(_, parts)| parts.len() > 1) {
             parts.sort_unstable();
-            first[sequence] = plan.tiles;
+            first[i] = plan.tiles;
             let count = parts.len() as u32;
-            plan.merged.push(Merged { sequence: sequence as u32, first: plan.tiles, parts: count });
+            let Rows { sequence, tile, .. } = rows[i];
+            plan.merged.push(Merged { sequence, tile, first: plan.tiles, parts: count });
             plan.tiles += count * tiles;
         }
         for (group, list) in lists.iter().enumerate() {
             let mut last = None;
-            for (turn, &Part { sequence, begin, end }) in list.iter().enumerate() {
-                let i = sequence as usize;
+            for (turn, &Part { of, begin, end }) in list.iter().enumerate() {
+                let i = of as usize;
                 let slot = match first[i] {
                     Item::WHOLE => Item::WHOLE,
                     first => first + parts[i].partition_point(|&other| other < begin) as u32 * tiles,
                 };
-                let (length, turn) = (lengths[i], turn as u32);
-                let item = Item { sequence, begin, end, length, turn, next: Item::NONE, slot };
+                let (Rows { sequence, tile, length, missing }, turn) = (rows[i], turn as u32);
+                let rows = tile | missing << 24;
+                let item = Item { sequence, begin, end, length, turn, next: Item::NONE, slot, rows };
                 let at = match last {
                     None => group,
                     Some(last) => {
@@ -91,10 +107,11 @@ impl Plan {
     }
 }
 
-/// Blocks `begin` to `end` of a sequence.
+/// Blocks `begin` to `end` of the keys of rows.
 #[derive(Clone, Copy)]
 struct Part {
-    sequence: u32,
+    /// Which rows.
+    of: u32,
     begin: u32,
     end: u32,
 }
@@ -114,14 +131,10 @@ fn busiest(lists: &Lists) -> u64 {
 /// `parts` about equal parts of every sequence, none empty; the longest first, each to the group that has the least.
 fn longest_first(blocks: &[u32], parts: u32, groups: u32) -> Lists {
     let mut all = Vec::new();
-    for (sequence, &blocks) in blocks.iter().enumerate() {
+    for (of, &blocks) in blocks.iter().enumerate() {
         let parts = u64::from(parts.clamp(1, blocks));
         let cut = |part: u64| (part * u64::from(blocks) / parts) as u32;
-        all.extend((0..parts).map(|part| Part {
-            sequence: sequence as u32,
-            begin: cut(part),
-            end: cut(part + 1),
-        }));
+        all.extend((0..parts).map(|part| Part { of: of as u32, begin: cut(part), end: cut(part + 1) }));
     }
     all.sort_by_key(|part| std::cmp::Reverse(part.end - part.begin));
     let mut lists = vec![Vec::new(); groups.max(1) as usize];
@@ -150,7 +163,7 @@ fn balanced(blocks: &[u32], groups: u32) -> Lists {
             continue;
         };
         let mut parts = vec![0; blocks.len()];
-        lists.iter().flatten().for_each(|part| parts[part.sequence as usize] += 1);
+        lists.iter().flatten().for_each(|part| parts[part.of as usize] += 1);
         let most = parts.into_iter().max().unwrap_or(0);
         let merging = if most > 1 { MERGING + most / PARTS_A_BLOCK } else { 0 };
         let load = busiest(&lists) + merging;
@@ -165,7 +178,7 @@ fn balanced(blocks: &[u32], groups: u32) -> Lists {
 fn filled(blocks: &[u32], groups: u32, limit: u64) -> Option<Lists> {
     let mut lists = vec![Vec::new(); groups.max(1) as usize];
     let (mut group, mut load) = (0, 0);
-    for (sequence, &blocks) in blocks.iter().enumerate() {
+    for (of, &blocks) in blocks.iter().enumerate() {
         let mut begin = 0;
         while begin < blocks {
             let left = blocks - begin;
@@ -176,7 +189,7 @@ fn filled(blocks: &[u32], groups: u32, limit: u64) -> Option<Lists> {
                 continue;
             }
             let take = left.min(room.max(1));
-            lists.get_mut(group)?.push(Part { sequence: sequence as u32, begin, end: begin + take });
+            lists.get_mut(group)?.push(Part { of: of as u32, begin, end: begin + take });
             begin += take;
             load += cost(take);
             if load >= limit {
@@ -208,7 +221,11 @@ mod tests {
 
     /// Every block of every sequence is taken once, and parts have places of their own.
     fn check(lengths: &[u32], groups: u32, tiles: u32, splits: Option<u32>) -> Plan {
-        let plan = Plan::new(lengths, groups, tiles, splits);
+        let rows: Vec<_> = (0..)
+            .zip(lengths)
+            .map(|(sequence, &length)| Rows { sequence, tile: 0, length, missing: 0 })
+            .collect();
+        let plan = Plan::new(&rows, groups, tiles, splits);
         let mut parts = vec![Vec::new(); lengths.len()];
         for item in taken(&plan, groups).into_iter().flatten() {
             assert!(item.begin < item.end && item.length == lengths[item.sequence as usize]);

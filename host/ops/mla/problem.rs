@@ -6,6 +6,8 @@ use tilewright_mla::{LATENT, ROTARY};
 
 use super::cache::{Cache, Known, Table};
 use super::planned::named;
+use super::positions::Positions;
+use super::table::ROWS;
 use crate::ops::frame::{Operand, PIECE, Places, check, of_address, of_shape};
 use crate::ops::scores::scale;
 use crate::ops::{HalfElement, Indices, LatentElement};
@@ -14,8 +16,8 @@ use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
 
 /// Pairs of columns of queries and keys, and of values and output, for which there are kernels.
 const COLUMNS: [[usize; 2]; 2] = [[576, 512], [320, 256]];
-/// The most queries of a sequence: those of which only the last two blocks of keys are masked.
-const MAX_POSITIONS: usize = 64;
+/// The most rows of a sequence, and of all: tiles of rows are counted in 24 bits.
+const MAX_ROWS: usize = 1 << 30;
 /// The most parts into which keys are divided.
 const MAX_SPLITS: usize = 1024;
 /// Sequences and tiles of a grid.
@@ -44,8 +46,8 @@ pub(super) struct Problem {
     pub(super) cache: Cache,
     pub(super) batch: usize,
     pub(super) heads: u32,
-    /// Positions that see different keys.
-    pub(super) positions: u32,
+    /// How they are taken.
+    pub(super) positions: Positions,
     /// Heads times positions.
     pub(super) rows: u32,
     /// Of queries and keys, and of values and output.
@@ -85,10 +87,10 @@ impl Problem {
             let allowed = format!("of {} columns, with a cache of u8", LATENT + ROTARY);
             return wrong("q", of_shape(q.shape()), allowed);
         }
-        if positions > MAX_POSITIONS || batch > MAX_GRID || heads > MAX_GRID {
-            let allowed = format!(
-                "of at most {MAX_POSITIONS} positions, and of at most {MAX_GRID} sequences and heads"
-            );
+        let rows =
+            [batch, positions, heads].into_iter().try_fold(1usize, |all, size| all.checked_mul(size.max(1)));
+        if rows.is_none_or(|rows| rows > MAX_ROWS) || batch > MAX_GRID || heads > MAX_GRID {
+            let allowed = format!("of at most {MAX_GRID} sequences and heads, and of at most 2^30 rows");
             return wrong("q", of_shape(q.shape()), allowed);
         }
         if o.shape() != [batch, positions, heads, dv] {
@@ -131,7 +133,7 @@ impl Problem {
             cache,
             batch,
             heads: heads as u32,
-            positions: if options.causal { positions as u32 } else { 1 },
+            positions: Positions::new(positions, heads, options.causal),
             rows: rows as u32,
             columns: [d as u32, dv as u32],
             splits: options.splits.map(|splits| splits as u32),
@@ -148,6 +150,14 @@ impl Problem {
         }
         placed.cache.table = self.cache.table.map(|table| places.of(table));
         placed
+    }
+
+    /// Rows that are taken together, and their tiles.
+    pub(super) fn together(&self) -> u32 {
+        self.heads * self.positions.each
+    }
+    pub(super) fn tiles(&self) -> u32 {
+        self.together().div_ceil(ROWS)
     }
 
     /// Nothing to store.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tilewright_device::tile::{ListAbi, SplitParts};
 
 use super::cache::Table;
-use super::plan::Plan;
+use super::plan::{Plan, Rows};
+use super::positions::Positions;
 use super::problem::Problem;
 use super::table::{Compiled, ROWS, Run};
 use crate::{Device, Result, Tensor};
@@ -15,6 +16,7 @@ use crate::{Device, Result, Tensor};
 struct Key {
     device: Device,
     lengths: Arc<[u32]>,
+    positions: Positions,
     /// Tiles of rows, and groups of as many CTAs.
     grid: [u32; 2],
     splits: Option<u32>,
@@ -24,19 +26,22 @@ struct Key {
 
 impl Key {
     fn new(problem: &Problem, kernel: &Compiled, resident: u32) -> Self {
-        let tiles = problem.rows.div_ceil(ROWS);
+        let tiles = problem.tiles();
         let groups = (resident / tiles.saturating_mul(kernel.parts).max(1)).max(1);
         let table = match &problem.cache.table {
             Table::Host(table) => Some(table.clone()),
             _ => None,
         };
         let (device, lengths) = (problem.device.clone(), problem.cache.lengths.clone());
-        Key { device, lengths, grid: [tiles, groups], splits: problem.splits, table }
+        let (positions, splits) = (problem.positions, problem.splits);
+        Key { device, lengths, positions, grid: [tiles, groups], splits, table }
     }
 
     fn plan(&self) -> Plan {
         let [tiles, groups] = self.grid;
-        Plan::new(&self.lengths, groups, tiles, self.splits)
+        let of = |(sequence, &length)| self.positions.rows(sequence, length, tiles);
+        let rows: Vec<Rows> = (0..).zip(&*self.lengths).flat_map(of).collect();
+        Plan::new(&rows, groups, tiles, self.splits)
     }
 }
 
@@ -82,7 +87,7 @@ impl Scheduled {
         let plan = key.plan();
         let mut words = plan.words();
         let items = words.len() as u32;
-        words.extend(plan.merged.iter().flat_map(|one| [one.sequence, one.first, one.parts, 0]));
+        words.extend(plan.merged.iter().flat_map(|one| [one.sequence, one.first, one.parts, one.tile]));
         words.extend(key.table.iter().flat_map(|table| table.iter()).map(|page| page.cast_unsigned()));
         let mut memory = match memory {
             Some(memory) if *memory.device() == key.device && memory.len() >= words.len() => memory,

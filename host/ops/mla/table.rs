@@ -72,7 +72,7 @@ pub(super) fn run(
     let o: GlobalAbi<(), 3> = o.arg(backend, true, lines)?;
     let lse: GlobalAbi<(), 3> = lse.arg(backend, true, 0)?;
     let (parts, work, scale) = (how.parts, how.items, scale * LOG2_E);
-    let causal = Causal::new(*heads, *positions);
+    let causal = Causal::new(*heads, if positions.causal { positions.each } else { 1 });
     let [tiles, groups] = how.grid;
     let launch = Launch::grid([tiles, groups, kernel.parts]).pdl(how.overlap && tma);
     // SAFETY: the arguments are those of the kernel's function. The views that the tensors come from are borrowed by the
@@ -121,13 +121,13 @@ impl Merge {
 
     /// Launches it.
     pub(super) fn run(&self, problem: &Problem, stream: &Stream, how: &Run) -> Result<()> {
-        let Problem { device, o, lse, rows, .. } = problem;
+        let Problem { device, o, lse, .. } = problem;
         let backend = device.backend();
         let o: GlobalAbi<(), 3> = o.arg(backend, true, 0)?;
         let lse: GlobalAbi<(), 3> = lse.arg(backend, true, 0)?;
         let args = MergeArgs { parts: how.parts, o, lse, list: how.merged };
         let overlap = how.overlap && self.arch == Arch::Sm90a;
-        let launch = Launch::grid([rows.div_ceil(self.rows), how.cut, 1]).pdl(overlap);
+        let launch = Launch::grid([problem.together().div_ceil(self.rows), how.cut, 1]).pdl(overlap);
         // SAFETY: as above, with the arguments of `merge`; the preceding grid wrote the parts, and this one waits for it.
         unsafe { self.function.launch_block(stream, &launch, &args) }
     }

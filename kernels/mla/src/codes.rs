@@ -3,7 +3,7 @@
 use tilewright_device::kernel;
 use tilewright_device::tile::{
     Accumulates, Arrival, CoreMatrices, Cta, Fragment, Gemm, Global, GlobalMut, InBlock, OneWarpgroup,
-    Shared, SplitParts, Swizzle, TwoRoles, bf16, block_x_volatile, copy,
+    Shared, SplitParts, Swizzle, TwoRoles, bf16, copy,
 };
 
 use crate::records::{LATENT, ROTARY, Records};
@@ -60,9 +60,10 @@ pub fn mla_codes<
     if cta.in_role(2) {
         let mut arriving = records.of::<P>(kv, KeyBlocks::from(item));
         while item.is_some() {
-            let (stage, sequence) = (relay.emptied(), item.get().sequence);
+            let stage = relay.emptied();
             relay.filled(stage, 0, |s| {
-                copy(q.get().tile([sequence, block_x_volatile(), 0]).own(), kv_s.at(s));
+                let item = item.get();
+                copy(q.get().tile([item.sequence, item.tile(), 0]).own(), kv_s.at(s));
             });
             let mut left = item.blocks();
             while left > 0 {

@@ -53,7 +53,7 @@ pub use work::{Block, Blocks, Item, ItemAt, KeyBlocks, Loads, Work};
 use tilewright_device::kernel;
 use tilewright_device::tile::{
     Accumulates, Arrival, CoreMatrices, Cta, Element, Fragment, Gemm, Global, GlobalMut, InBlock,
-    OneWarpgroup, Shared, SplitParts, Swizzle, TwoRoles, block_x_volatile, copy,
+    OneWarpgroup, Shared, SplitParts, Swizzle, TwoRoles, copy,
 };
 
 /// Queries of a tile, and keys of a block.
@@ -64,7 +64,7 @@ const B: usize = 64;
 ///
 /// Q \[batch, rows, D\], whose rows are the heads of one position after the other; the cache `kv`, pages of D columns; O as Q with
 /// DV columns; the log-sum-exp of each row, \[batch, rows, 1\] in natural logarithms, unless `lse` has no rows. `scale` is times
-/// log2(e). CTA (m, g) computes tile m of 64 rows of the items that `work` has for group g, over blocks of 64 keys. Results of
+/// log2(e). CTA (m, g) computes the m-th tile of 64 rows of the items that `work` has for group g, over blocks of 64 keys. Results of
 /// parts of a sequence go to `parts`, tile by tile, for [`merge`](fn@merge).
 ///
 /// In `P` one role of a warpgroup computes all scores and the softmax by policy `S`, the other, of two, the output by `O`. Q lies
@@ -113,9 +113,9 @@ pub fn mla<
         next,
         item.loads(at, |sequence, j| kv.place::<B>(sequence, j)),
         #[inline(always)]
-        |s, place| match place {
-            [sequence, Loads::QUERIES] => copy(q.get().tile([sequence, block_x_volatile(), 0]), kv_s.at(s)),
-            _ => copy(kv.tile(place), kv_s.at(s)),
+        |s, place| match Loads::queries(place) {
+            Some(queries) => copy(q.get().tile(queries), kv_s.at(s)),
+            None => copy(kv.tile(place), kv_s.at(s)),
         },
     );
     loads.pass_if(cta.in_role(0) && item.is_some());

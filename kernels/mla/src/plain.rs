@@ -41,10 +41,11 @@ pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
     let mut item = ItemAt::first(work);
     while item.is_some() {
         let Item { sequence, length, slot, .. } = item.get();
+        let tile = item.get().tile();
         let mut qs = q_pipe.loads(
             0..1,
             #[inline(always)]
-            |s, _| copy(q.tile([sequence, m, 0]), q_s.at(s)),
+            |s, _| copy(q.tile([sequence, tile, 0]), q_s.at(s)),
         );
         let queries = qs.acquire();
         let mut softmax = OnlineSoftmax::<B, B, Y>::new(scale);
@@ -60,7 +61,7 @@ pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
             let v = latent.part::<W>(part);
             let mut s = gemm(Y::default(), q_s.at(queries.full()), latent.t(), Fresh::new()).wait();
             if partial {
-                s = causal.get().mask(s, m, index, length);
+                s = causal.get().mask(s, m, index, item.get().counted());
             }
             let max = softmax.maximum(&s);
             let (p, rescale) = softmax.exponentials(s, max);
@@ -76,10 +77,10 @@ pub fn mla_plain<P, Y, T, const D: usize, const DV: usize, const W: usize>(
             copy(acc, to.from_column(part * W as u32));
             copy(log2, to);
         } else {
-            out.store(acc.cast::<T>(), o.get().tile([sequence, m, part]));
+            out.store(acc.cast::<T>(), o.get().tile([sequence, tile, part]));
             let mut lse = lse.get();
             if lse.rows() > 0 {
-                copy(log2.map(|log2| log2 * LN_2), lse.tile([sequence, m, 0]));
+                copy(log2.map(|log2| log2 * LN_2), lse.tile([sequence, tile, 0]));
             }
         }
         item = item.next();

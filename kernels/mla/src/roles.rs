@@ -94,9 +94,8 @@ where
         let mut softmax = LazySoftmax::<B, B, S>::new(scale, reference.only());
         for block in Blocks::of(&item.get(), &causal.get()) {
             let mut keys = loads.take();
-            let length = || item.get().length;
             let masked = |s| match block.partial {
-                true => causal.get().mask(s, block_x_volatile(), block.index, length()),
+                true => causal.get().mask(s, block_x_volatile(), block.index, item.get().counted()),
                 false => s,
             };
             let k = || kv_s.at(keys.full()).t();
@@ -118,7 +117,7 @@ where
             copy(p, kv_s.at(keys.rewrite(&met)).columns::<DV, B>());
             if block.partial && !ZEROS {
                 let v = kv_s.at(keys.rewrite(&met)).columns::<0, DV>();
-                v.clear_rows(block.keys_left::<B>(length()));
+                v.clear_rows(block.keys_left::<B>(item.get().length));
             }
             if LATE == AT_ONCE {
                 loads.publish(Some(keys));
@@ -134,7 +133,7 @@ where
             let first = (slot + block_x_volatile()) * B as u32;
             copy(log2, results.parts.get().part(first, Some))
         } else {
-            copy(log2.map(|log2| log2 * LN_2), results.lse.get().tile([sequence, block_x_volatile(), 0]))
+            copy(log2.map(|log2| log2 * LN_2), results.lse.get().tile([sequence, item.get().tile(), 0]))
         }
     }
 
@@ -169,12 +168,15 @@ where
         // The stage of the next item's queries, when they have been taken from it.
         let mut queries = loads.receive_aside(next != Item::NONE);
         if slot != Item::WHOLE {
-            let rows = results.o.get().rows() - block_x_volatile() * B as u32;
+            let rows = results.o.get().rows() - item.get().tile() * B as u32;
             let first = (slot + block_x_volatile()) * B as u32;
             let parts = results.parts.get().of_columns::<DV>();
             acc.copy_to(&by, || parts.part(first, |r| (r < rows).then_some(r)));
         } else {
-            let to = |columns| results.o.get().tile([item.get().sequence, block_x_volatile(), columns]);
+            let to = |columns| {
+                let item = item.get();
+                results.o.get().tile([item.sequence, item.tile(), columns])
+            };
             acc.store(&by, &kv_s, &mut queries, to);
         }
         // Behind the last item nobody waits for the stage: it was not loaded again.

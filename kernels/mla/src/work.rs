@@ -2,7 +2,7 @@
 
 use super::{B, Causal, Cell};
 use tilewright_device::arch::special::{block_y, same_number, thread_x};
-use tilewright_device::tile::{InBlock, List};
+use tilewright_device::tile::{InBlock, List, block_x_volatile};
 
 /// The list of work: items of eight numbers ([`Item::words`]). That of each group of CTAs begins with the item of the group's
 /// number; the CTAs of one group do the same for different tiles of rows.
@@ -25,6 +25,8 @@ pub struct Item {
     pub next: u32,
     /// Where the result goes: [`WHOLE`](Self::WHOLE), or the first tile of its part, which has one for each of the group's CTAs.
     pub slot: u32,
+    /// The first tile of the sequence's rows, below 2^24; in the highest byte how many positions its rows lack of as many as others have.
+    pub rows: u32,
 }
 
 impl Item {
@@ -42,11 +44,26 @@ impl Item {
         turn: u32::MAX,
         next: u32::MAX,
         slot: u32::MAX,
+        rows: u32::MAX,
     };
+
+    /// The bits of `rows` that are the first tile.
+    pub const TILE: u32 = (1 << 24) - 1;
+
+    /// The number of this CTA's tile of the sequence's rows.
+    #[inline(always)]
+    pub fn tile(&self) -> u32 {
+        (self.rows & Self::TILE) + block_x_volatile()
+    }
+    /// The sequence's keys as [`Causal`] counts them: with as many more as positions are missing.
+    #[inline(always)]
+    pub fn counted(&self) -> u32 {
+        self.length + (self.rows >> 24)
+    }
 
     /// The item as the list has it.
     pub const fn words(&self) -> [u32; 8] {
-        [self.sequence, self.begin, self.end, self.length, self.turn, self.next, self.slot, 0]
+        [self.sequence, self.begin, self.end, self.length, self.turn, self.next, self.slot, self.rows]
     }
 }
 
@@ -65,8 +82,8 @@ impl ItemAt {
         let (items, index) = (self.work.get(), same_number(self.index));
         let at = if index < Item::NONE / 2 { 2 * index } else { Item::NONE - 1 };
         let [sequence, begin, end, length] = items.get4(at);
-        let [turn, next, slot, _] = items.get4(at + 1);
-        Item { sequence, begin, end, length, turn, next, slot }
+        let [turn, next, slot, rows] = items.get4(at + 1);
+        Item { sequence, begin, end, length, turn, next, slot, rows }
     }
 }
 
@@ -95,7 +112,7 @@ impl ItemAt {
     /// The loads of this item and those behind it, in order: for each the queries, then the blocks of keys. `at` keeps which
     /// is next.
     ///
-    /// `place(sequence, block)` says where a block lies; queries lie at \[sequence, [`QUERIES`](Loads::QUERIES)\].
+    /// `place(sequence, block)` says where a block lies; queries lie at \[sequence, [`QUERIES`](Loads::QUERIES) and the item's rows\].
     #[inline(always)]
     pub fn loads<F: Fn(u32, u32) -> [u32; 2]>(self, at: Cell, place: F) -> Loads<F> {
         if thread_x() == 0 {
@@ -174,7 +191,7 @@ impl Blocks {
     /// Those of the item.
     #[inline(always)]
     pub fn of(item: &Item, causal: &Causal) -> Self {
-        let partial = causal.seen_by_all(item.length) / B as u32;
+        let partial = causal.seen_by_all(item.counted()) / B as u32;
         Blocks { next: item.begin | Self::FIRST, end: item.end, partial }
     }
 }
@@ -199,8 +216,14 @@ pub struct Loads<F> {
 }
 
 impl Loads<()> {
-    /// In the place of a row: the queries.
-    pub const QUERIES: u32 = u32::MAX;
+    /// In the place of a row, of which there are fewer: the queries.
+    pub const QUERIES: u32 = 1 << 31;
+
+    /// The tile of queries that lies there, if queries do.
+    #[inline(always)]
+    pub fn queries([sequence, row]: [u32; 2]) -> Option<[u32; 3]> {
+        (row >= Self::QUERIES).then(|| [sequence, (row & Item::TILE) + block_x_volatile(), 0])
+    }
 }
 
 impl<F: Fn(u32, u32) -> [u32; 2]> Iterator for Loads<F> {
@@ -208,11 +231,11 @@ impl<F: Fn(u32, u32) -> [u32; 2]> Iterator for Loads<F> {
     #[inline(always)]
     fn next(&mut self) -> Option<[u32; 2]> {
         let [index, block] = self.at.get();
-        let Item { sequence, begin, end, next: behind, .. } = ItemAt { work: self.work, index }.get();
+        let Item { sequence, begin, end, next: behind, rows, .. } = ItemAt { work: self.work, index }.get();
         let (last, queries) = (block.wrapping_add(1) == end, block == Item::WHOLE);
         let next = if last { Item::WHOLE } else { block.wrapping_add(1) };
         self.at.set([if last & !queries { behind } else { index }, if queries { begin } else { next }]);
         // What follows the last item begins with its queries, and stays there: `relay::NONE`.
-        Some(if queries { [sequence, Loads::QUERIES] } else { (self.place)(sequence, block) })
+        Some(if queries { [sequence, Loads::QUERIES | rows] } else { (self.place)(sequence, block) })
     }
 }
