@@ -10,6 +10,8 @@
 //! ([`RelayLoads::during`]); its left operand may be partly in registers and partly in shared memory ([`SplitOperand`]). The softmax
 //! moves its reference rarely ([`LazySoftmax`]). Sequences whose pages are read by whole blocks are [`Pooled`]; results of parts are
 //! [`SplitParts`], which [`merge`](fn@merge) puts together. [`mla_plain`](fn@mla_plain) is for GPUs before Hopper.
+//!
+//! Caches of 8 bits ([`RECORD`]) are [`mla_codes`](fn@mla_codes)'s: a third role turns [`Records`] into stages of bf16. [`append_records`](fn@append_records) writes them.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 

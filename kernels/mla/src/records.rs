@@ -191,7 +191,9 @@ impl<const R: usize, const CTAS: usize> Arriving<'_, R, CTAS> {
         let (cache, group) = (self.cache.get(), self.place_of(i));
         let (pool, lane, lanes) = (cache.pool.0, thread_x() % 32, i * GROUP);
         let ([pages, _, rows, _], [by_page, _, by_row, _]) = (pool.shape(), pool.strides());
-        let from = pool.pointer() as u64 + u64::from(page) * by_page + u64::from(row) * by_row;
+        // Of a page that the pool does not have it is nowhere, and not used.
+        let from = u64::from(page).wrapping_mul(by_page).wrapping_add(u64::from(row) * by_row);
+        let from = from.wrapping_add(pool.pointer() as u64);
         let (to, full) = (self.records.group(group), self.records.full(group));
         // SAFETY: the warp executes it whole, and has left the records that were here. Only tokens of the pool are copied, whose addresses and bytes are
         // multiples of 16; the barrier's phase does not complete before the arrival, which says how many bytes are to come.
