@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use tilewright::ops::{HalfElement, Mla};
+use tilewright::ops::{HalfElement, LatentElement, Mla, append_latent};
 use tilewright::{Device, Tensor, bf16, f16};
 use tilewright_support::attention::{Head, Scores};
 use tilewright_support::example::{exit, show};
@@ -28,6 +28,9 @@ struct Arguments {
     /// Sequences have from a 32nd of the keys to all of them
     #[arg(long)]
     unequal: bool,
+    /// A cache of 8 bits: codes of e4m3 with scales, of bf16
+    #[arg(long, conflicts_with = "dtype")]
+    codes: bool,
     /// Parts into which each sequence is cut [default: as many as seem good]
     #[arg(long)]
     splits: Option<usize>,
@@ -55,6 +58,8 @@ const SHAPES: [Shape; 6] = [
 const EMULATED: [Shape; 2] = [[2, 1, 16, 300], [1, 2, 64, 130]];
 
 const COLUMNS: [usize; 2] = [576, 512];
+/// Bytes of a token of 8 bits.
+const RECORD: usize = 656;
 /// Rows of a page.
 const PAGE: usize = 64;
 /// Heads of a position that are compared with a result computed in f64.
@@ -76,8 +81,9 @@ fn run(arguments: &Arguments) -> Result<()> {
     };
     for shape in shapes {
         match arguments.dtype {
-            Type::F16 => step::<f16>(&device, arguments, shape)?,
-            Type::Bf16 => step::<bf16>(&device, arguments, shape)?,
+            _ if arguments.codes => step(&device, arguments, shape, codes)?,
+            Type::F16 => step(&device, arguments, shape, Ok::<Tensor<f16>, _>)?,
+            Type::Bf16 => step(&device, arguments, shape, Ok::<Tensor<bf16>, _>)?,
         }
     }
     Ok(())
@@ -91,11 +97,30 @@ fn lengths(arguments: &Arguments, [batch, _, _, keys]: Shape) -> Vec<u32> {
     (0..batch).map(|i| length(i) as u32).collect()
 }
 
-/// One decoding step.
-fn step<T: HalfElement + Real>(device: &Device, arguments: &Arguments, shape: Shape) -> Result<()> {
+/// A cache of 8 bits of the same tokens.
+fn codes(cache: Tensor<bf16>) -> Result<Tensor<u8>> {
+    let &[pages, rows, ..] = cache.shape() else { return Err("a cache has pages and rows".into()) };
+    let (tokens, [d, dv]) = (pages * rows, COLUMNS);
+    let mut codes = Tensor::zeros(cache.device(), &[pages, rows, 1, RECORD])?;
+    let slots: Vec<i32> = (0..tokens as i32).collect();
+    let slots = Tensor::from_slice(cache.device(), &slots, &[tokens])?;
+    let part = |from, columns| cache.view().reshape(&[tokens, d])?.narrow(1, from, columns);
+    let (latent, rotary) = (part(0, dv)?, part(dv, d - dv)?);
+    append_latent(&cache.device().default_stream(), &latent, &rotary, slots.view(), &mut codes.view_mut())?;
+    Ok(codes)
+}
+
+/// One decoding step, over a cache that is kept so.
+fn step<T: HalfElement + Real, C: LatentElement<T>>(
+    device: &Device,
+    arguments: &Arguments,
+    shape: Shape,
+    keep: impl FnOnce(Tensor<T>) -> Result<Tensor<C>>,
+) -> Result<()> {
     let ([batch, positions, heads, keys], [d, dv]) = (shape, COLUMNS);
     let lengths = lengths(arguments, shape);
-    println!("\n{} batch {batch}, positions {positions}, heads {heads}, keys up to {keys}", T::DTYPE);
+    let of = if arguments.codes { "bf16 over a cache of 8 bits" } else { T::DTYPE.name() };
+    println!("\n{of} batch {batch}, positions {positions}, heads {heads}, keys up to {keys}");
     let entries = keys.div_ceil(PAGE);
     // Every page is a sequence's, in an order that has nothing to do with that of its keys.
     let step = (batch * entries / 2 + 1..).find(|&step| gcd(step, batch * entries) == 1).unwrap_or(1);
@@ -104,7 +129,7 @@ fn step<T: HalfElement + Real>(device: &Device, arguments: &Arguments, shape: Sh
     let cache = pages::<T>(batch * entries);
     let queries = normal::<T>(1, batch * positions * heads * d);
     let q = Tensor::from_slice(device, &queries, &[batch, positions, heads, d])?;
-    let pool = Tensor::from_slice(device, &cache, &[batch * entries, PAGE, 1, d])?;
+    let pool = keep(Tensor::from_slice(device, &cache, &[batch * entries, PAGE, 1, d])?)?;
     let o = Tensor::filled(device, T::POISON, &[batch, positions, heads, dv])?;
     let mla = Mla::new().causal().lengths(&lengths).host_block_table(&table);
     let mla = RefCell::new(arguments.splits.into_iter().fold(mla, Mla::splits));
@@ -133,8 +158,8 @@ fn step<T: HalfElement + Real>(device: &Device, arguments: &Arguments, shape: Sh
             worst = if error.is_nan() { error } else { worst.max(error) };
         }
     }
-    // Weights are rounded once, and the result is.
-    let allowed = 2.0 * T::ROUNDING;
+    // Weights are rounded once, and the result is; a code is to 2⁻⁴, of which a weighted mean keeps less.
+    let allowed = if arguments.codes { 0.0625 } else { 2.0 * T::ROUNDING };
     println!("  error: {worst:.1e}, at most {allowed:.1e} is right");
     if worst.is_nan() || worst > allowed || out.iter().any(|x| x.is_nan()) {
         return Err(format!("the result is wrong: its relative error is {worst:.1e}").into());
@@ -144,7 +169,8 @@ fn step<T: HalfElement + Real>(device: &Device, arguments: &Arguments, shape: Sh
     }
     let all: f64 = lengths.iter().map(|&length| f64::from(length)).sum();
     let flops = 2.0 * all * (positions * heads * (d + dv)) as f64;
-    let bytes = size_of::<T>() as f64 * (all * d as f64 + (batch * positions * heads * (d + dv)) as f64);
+    let kept = size_of::<C>() as f64 * all * pool.shape()[3] as f64;
+    let bytes = kept + (size_of::<T>() * batch * positions * heads * (d + dv)) as f64;
     let ours = Variant::new("tilewright", |stream, _| run(stream));
     for timing in compare(device, &[ours], &Options { flush_l2: true, ..Options::default() })? {
         let ms = timing.median();
