@@ -111,6 +111,9 @@ fn measure(device: &Device, case: &Case) -> Result<Vec<Timing>> {
     compare(device, &variants.collect::<Vec<_>>(), &options(1))
 }
 
+/// A step that can be queued again and again.
+type Run<'v> = Box<dyn Fn(&Stream) -> tilewright::Result<()> + 'v>;
+
 /// A row of numbers for each sequence, on the device.
 fn numbers(device: &Device, all: &[i32], batch: usize) -> tilewright::Result<Tensor<i32>> {
     Tensor::from_slice(device, all, &[batch, all.len() / batch])
@@ -123,7 +126,7 @@ fn run<'v, C: LatentElement<bf16>>(
     cache: &'v TensorView<'_, C>,
     table: &'v Tensor<i32>,
     o: &'v RefCell<Tensor<bf16>>,
-) -> tilewright::Result<Box<dyn Fn(&Stream) -> tilewright::Result<()> + 'v>> {
+) -> tilewright::Result<Run<'v>> {
     let lengths = case.lengths();
     let plan = {
         let mla = Mla::new().lengths(&lengths).block_table(table.view());

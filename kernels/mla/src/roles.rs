@@ -87,7 +87,7 @@ where
     {
         let Self { q_s, factors, reference, inverse } = self;
         let queries = loads.take();
-        let q = SplitOperand::<S, T, B, STEPS, TAIL>::load(kv_s.at(queries.full()), &q_s);
+        let q = SplitOperand::<S, T, B, STEPS, TAIL>::load(kv_s.at(queries.full()), q_s);
         loads.publish(Some(queries));
         // The last turn is published during the next gemm, after the wait that orders its writes.
         let mut last = None;
@@ -177,7 +177,7 @@ where
                 let item = item.get();
                 results.o.get().tile([item.sequence, item.tile(), columns])
             };
-            acc.store(&by, &kv_s, &mut queries, to);
+            acc.store(&by, kv_s, &mut queries, to);
         }
         // Behind the last item nobody waits for the stage: it was not loaded again.
         if item.get().next != Item::NONE {

@@ -38,7 +38,7 @@ impl<const R: usize, const CTAS: usize> Lines<R, CTAS> {
         let lane = thread_x_volatile() % 32;
         // A thread has 16 columns, two pieces of the tile: four threads have a line of 64. Every other four, and of 16 threads the other half, begin with
         // the second, so that the threads whose accesses go together meet all banks.
-        let second = (lane / 4 ^ lane / 8) % 2;
+        let second = ((lane / 4) ^ (lane / 8)) % 2;
         let halves = [second, second ^ 1].map(|half| from + lane * PIECE + 8 * half);
         let scales = from + SCALES as u32 + 4 * (lane / (SCALED as u32 / 16));
         // A token's line and its part of the swizzle, as one exclusive or.
