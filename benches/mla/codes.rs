@@ -32,7 +32,7 @@ const CASES: [[usize; 3]; 8] = [
 /// Prints the table, of the cases BATCHxHEADSxKEYS that are named, or of all.
 pub fn table(device: &Device, words: &[String]) -> Result<()> {
     println!(
-        "\n| case | bf16 ms | TFLOP/s | 8 bits ms | TFLOP/s | GB/s | bf16 / 8 bits | lists of tokens ms | bf16 / lists |"
+        "\n| case | bf16 ms | bf16 TFLOP/s | 8 bits ms | TFLOP/s | GB/s | bf16 / 8 bits | lists of tokens ms | bf16 / lists |"
     );
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     for case in cases(words)? {
