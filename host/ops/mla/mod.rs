@@ -170,7 +170,7 @@ impl<'a> Mla<'a> {
         self.table = Table::Host(table.into());
     }
     /// Divides the keys of each sequence into so many parts, 1 to 1024, or as many as it has blocks of 64 keys; unless set,
-    /// sequences are cut where that gives all SMs about as much to do.
+    /// sequences are cut where that gives all SMs about as much to do. More than 65535 sequences, or tiles of many positions, are not divided by hand.
     pub fn splits(mut self, splits: usize) -> Self {
         self.options.splits = Some(splits);
         self

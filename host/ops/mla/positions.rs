@@ -26,10 +26,15 @@ impl Positions {
         Positions { all, each: if all as usize <= MOST { all } else { filling }, causal }
     }
 
+    /// How often some are taken.
+    pub(super) fn times(self) -> usize {
+        self.all.div_ceil(self.each.max(1)) as usize
+    }
+
     /// The rows that are taken together, of a sequence of `length` keys: as many `tiles` each.
     pub(super) fn rows(self, sequence: u32, length: u32, tiles: u32) -> impl Iterator<Item = Rows> {
-        let Positions { all, each, causal } = self;
-        (0..all.div_ceil(each.max(1))).map(move |i| {
+        let (Positions { all, each, causal }, times) = (self, self.times() as u32);
+        (0..times).map(move |i| {
             // Keys that the last one sees, if there is one.
             let end = i64::from(i + 1) * i64::from(each);
             let counted = if causal { i64::from(length) + end - i64::from(all) } else { i64::from(length) };

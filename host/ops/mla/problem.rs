@@ -109,6 +109,13 @@ impl Problem {
         if let Some(splits) = options.splits.filter(|splits| !(1..=MAX_SPLITS).contains(splits)) {
             return wrong("splits", splits.to_string(), format!("from 1 to {MAX_SPLITS}"));
         }
+        let positions_of = Positions::new(positions, heads, options.causal);
+        let merged = batch.saturating_mul(positions_of.times());
+        if let Some(splits) = options.splits.filter(|&splits| splits > 1 && merged > MAX_GRID) {
+            let allowed =
+                format!("1 for more than {MAX_GRID} sequences or tiles of positions, here {merged}");
+            return wrong("splits", splits.to_string(), allowed);
+        }
         let rows = heads * positions;
         let o_rows = by_row("o", o.untyped(), &[batch, rows, dv])?;
         let lse = match lse {
@@ -133,7 +140,7 @@ impl Problem {
             cache,
             batch,
             heads: heads as u32,
-            positions: Positions::new(positions, heads, options.causal),
+            positions: positions_of,
             rows: rows as u32,
             columns: [d as u32, dv as u32],
             splits: options.splits.map(|splits| splits as u32),

@@ -347,3 +347,13 @@ fn records_are_for_hopper() {
     let message = of_records(&device, [1, 16, 64]).unwrap_err().to_string();
     assert!(message.contains("no kernel for bf16, a cache of u8, keys of 576 columns"), "{message}");
 }
+
+#[test]
+fn prompts_of_many_positions_are_not_cut_by_hand() {
+    let (device, _) = fake::h200();
+    let views = Views::new(&device, [&[1, 65536, 64, 576], &[1, 90, 1, 576], &[1, 65536, 64, 512]]);
+    assert!(views.plan(&Mla::new()).is_ok());
+    assert!(views.plan(&Mla::new().splits(1)).is_ok());
+    let message = views.message(&Mla::new().splits(2));
+    assert!(message.starts_with("`splits` was 2; it must be 1 for more than 65535 "), "{message}");
+}
