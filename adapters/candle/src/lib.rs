@@ -1,7 +1,8 @@
 //! tilewright's GPU kernels for [candle](https://github.com/huggingface/candle): on candle's tensors, in candle's memory, on candle's stream.
 //!
 //! - Attention: the functions of candle-flash-attn under their names, with their argument orders and layouts ([`flash_attn`] and its kin);
-//!   [`paged_attention`] for decoding over paged caches, and [`append_to_cache`], which writes them; [`MlaDecode`] for DeepSeek's latent caches.
+//!   [`paged_attention`] for decoding over paged caches, and [`append_to_cache`], which writes them; [`MlaDecode`] for DeepSeek's latent caches, of 8 bits
+//!   too, which [`append_to_latent_cache`] writes.
 //! - Linear layers: [`matmul`], [`Matmul`] and [`Linear`] with bias and activation in the product's epilogue; [`QuantizedLinear`] of GPTQ and AWQ checkpoints,
 //!   and of weights rounded here to 1 to 8 bits; [`GatedLinear`] with gate and up in one kernel.
 //! - [`rms_norm`], with the residual's addition too, [`layer_norm`], [`softmax`], [`rope`] and [`Rotary`], [`swiglu`].
@@ -66,7 +67,7 @@ pub use gated::{geglu, swiglu, swiglu_packed};
 pub use gated_linear::GatedLinear;
 pub use linear::Linear;
 pub use matmul::{Matmul, matmul};
-pub use mla::MlaDecode;
+pub use mla::{MlaDecode, append_to_latent_cache};
 pub use norm::{layer_norm, rms_norm, rms_norm_residual};
 pub use quantized::{CheckpointTensors, QuantizedLinear, Workspace};
 pub use rope::{Rotary, rope, rope_i, rope_thd};

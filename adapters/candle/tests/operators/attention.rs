@@ -1,8 +1,8 @@
 use candle_core::{D, DType, Device, Result, Tensor};
 use tilewright_candle::{
-    MlaDecode, Scores, append_to_cache, flash_attn, flash_attn_alibi, flash_attn_alibi_windowed_softcap,
-    flash_attn_varlen, flash_attn_varlen_paged_windowed, flash_attn_varlen_windowed, flash_attn_windowed,
-    paged_attention, sdpa,
+    MlaDecode, Scores, append_to_cache, append_to_latent_cache, flash_attn, flash_attn_alibi,
+    flash_attn_alibi_windowed_softcap, flash_attn_varlen, flash_attn_varlen_paged_windowed,
+    flash_attn_varlen_windowed, flash_attn_windowed, paged_attention, sdpa,
 };
 
 use crate::support::{BF16, F16, close, device, random, wide};
@@ -294,5 +294,32 @@ fn latent_attention() -> Result<()> {
         });
         close(&actual, &Tensor::cat(&sequences.collect::<Result<Vec<_>>>()?, 0)?, BF16);
     }
+    Ok(())
+}
+
+#[test]
+fn latent_attention_of_8_bits() -> Result<()> {
+    // Multiples of an eighth up to 1, and 1.75 in each 128 columns, so that scales are 1 / 256: codes hold them.
+    let keys = ((random(&[40, 576], 12, DType::F32)? * 8.)?.round()? / 8.)?;
+    let most = Tensor::full(1.75f32, (40, 1), &Device::Cpu)?.to_device(keys.device())?;
+    let parts = (0..4).map(|i| Tensor::cat(&[most.clone(), keys.narrow(1, i * 128 + 1, 127)?], 1));
+    let keys =
+        Tensor::cat(&[Tensor::cat(&parts.collect::<Result<Vec<_>>>()?, 1)?, keys.narrow(1, 512, 64)?], 1)?;
+    let tokens = keys.to_dtype(DType::BF16)?;
+    let cache = Tensor::zeros((3, 16, 656), DType::U8, &device())?;
+    // The rows of pages 2, 0 and 1, one after the other.
+    let slots: Vec<u32> = (0..40).map(|token| [32, 0, 16][token as usize / 16] + token % 16).collect();
+    let slots = Tensor::new(&slots[..], &device())?;
+    append_to_latent_cache(&tokens.narrow(1, 0, 512)?, &tokens.narrow(1, 512, 64)?, &slots, &cache)?;
+    let q = random(&[1, 1, 16, 576], 13, DType::BF16)?;
+    let mut decode = MlaDecode::new(0.125);
+    decode.step(&[40], &[2, 0, 1]);
+    let actual = decode.forward(&q, &cache)?;
+    let keys = wide(&tokens)?.reshape((1, 40, 1, 576))?;
+    let how = Reference { scale: 0.125, ..PLAIN };
+    close(&actual, &reference(&q, &keys, &keys.narrow(3, 0, 512)?, how)?, BF16);
+    let error =
+        append_to_latent_cache(&tokens.narrow(1, 0, 512)?, &tokens.narrow(1, 512, 63)?, &slots, &cache);
+    assert!(error.unwrap_err().to_string().contains("`rotary`"));
     Ok(())
 }
