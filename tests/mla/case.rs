@@ -101,7 +101,11 @@ impl Case {
         let (q, mut o) = (Tensor::<T>::zeros(device, &shape(d))?, Tensor::<T>::zeros(device, &shape(dv))?);
         let cache = Cache::<T, C>::new(device, self)?;
         let all = self.mla(&cache).candidates(&q.view(), &cache.tensor.view(), &o.view_mut())?;
-        let names = all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name());
+        let names: Vec<_> =
+            all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name()).collect();
+        if names.is_empty() {
+            return Err(format!("no kernel computes {self:?}").into());
+        }
         names.into_iter().try_for_each(|name| self.run::<T, C>(device, Some(name)))
     }
 

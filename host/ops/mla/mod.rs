@@ -52,10 +52,11 @@ pub fn mla<T: HalfElement, C: LatentElement<T>>(
 ///   (Micikevicius et al. 2022), four scales in f32, each of 128 codes, and 64 columns of bf16, the rotary part. A code times its scale is rounded
 ///   to bf16, to nearest even, for both products. Tokens are read one by one, wherever they lie: pages have a power of two of rows from 1 on.
 ///   With pages of one row the block table is a list of tokens for each query, as sparse attention chooses them (DeepSeek-AI 2025,
-///   "DeepSeek-V3.2"): queries are then sequences of one position, and [`lengths`](Self::lengths) say how many tokens each has.
+///   "DeepSeek-V3.2"): queries are then sequences of one position, and [`lengths`](Self::lengths) say how many tokens each has. A token that the cache does not have,
+///   such as -1, is not left out: it is zeros with a score of 0. Lists have them behind their length alone.
 /// - Positions are the last ones of each sequence: one in decoding, some in multi-token prediction, all or many in a prompt (prefill); with
-///   [`causal`](Self::causal) each of them sees the keys up to its own alone. Tiles are of 64 rows: heads times positions. Of more than 64 positions those
-///   that fill tiles share them, and each tile walks over the keys that its last position sees.
+///   [`causal`](Self::causal) each of them sees the keys up to its own alone. Tiles are of 64 rows: heads times positions. More than 64
+///   positions are taken in turns of as many as fill whole tiles; each turn reads the keys that its last position sees.
 /// - The heads of one position after the other are evenly spaced; of Q and the cache, columns are contiguous and lines aligned to
 ///   16 bytes.
 /// - Products are of `T` (f16 or bf16), accumulated in f32; the softmax is in f32, its weights are rounded to `T` before they

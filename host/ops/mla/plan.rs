@@ -82,7 +82,7 @@ impl Plan {
                     first => first + parts[i].partition_point(|&other| other < begin) as u32 * tiles,
                 };
                 let (Rows { sequence, tile, length, missing }, turn) = (rows[i], turn as u32);
-                let rows = tile | missing << 24;
+                let rows = Item::rows_from(tile, missing);
                 let item = Item { sequence, begin, end, length, turn, next: Item::NONE, slot, rows };
                 let at = match last {
                     None => group,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tilewright_mla::{LATENT, ROTARY};
+use tilewright_mla::{Item, LATENT, ROTARY};
 
 use super::cache::{Cache, Known, Table};
 use super::planned::named;
@@ -16,8 +16,8 @@ use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
 
 /// Pairs of columns of queries and keys, and of values and output, for which there are kernels.
 const COLUMNS: [[usize; 2]; 2] = [[576, 512], [320, 256]];
-/// The most rows of a sequence, and of all: tiles of rows are counted in 24 bits.
-const MAX_ROWS: usize = 1 << 30;
+/// The most rows of all sequences: their tiles are numbers that an item has room for.
+const MAX_ROWS: usize = (Item::TILE as usize + 1) * ROWS as usize;
 /// The most parts into which keys are divided.
 const MAX_SPLITS: usize = 1024;
 /// Sequences and tiles of a grid.
@@ -90,7 +90,8 @@ impl Problem {
         let rows =
             [batch, positions, heads].into_iter().try_fold(1usize, |all, size| all.checked_mul(size.max(1)));
         if rows.is_none_or(|rows| rows > MAX_ROWS) || batch > MAX_GRID || heads > MAX_GRID {
-            let allowed = format!("of at most {MAX_GRID} sequences and heads, and of at most 2^30 rows");
+            let allowed =
+                format!("of at most {MAX_GRID} sequences and heads, and of at most {MAX_ROWS} rows");
             return wrong("q", of_shape(q.shape()), allowed);
         }
         if o.shape() != [batch, positions, heads, dv] {

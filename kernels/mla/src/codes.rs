@@ -20,19 +20,10 @@ pub(crate) const HALF: usize = LATENT / 2;
 /// (Micikevicius et al. 2022) with a scale for 128 columns of a token each, the rotary part bf16.
 ///
 /// A third role copies each token's record by itself, wherever it lies, and writes it as a row of a stage: codes times their scale, rounded to bf16.
-/// So a page may have one row, and a table of pages be a list of tokens. `CTAS` tiles of rows, CTAs of a cluster, have the same keys: each writes
-/// its part of a block to the stages of all.
+/// So a page may have one row, and a table of pages be a list of tokens. The CTAs of a cluster have the same keys for different tiles of rows: each
+/// writes its part of a block to the stages of both.
 #[kernel(program = P, cluster = [P::CLUSTER, 1, 1])]
-pub fn mla_codes<
-    P,
-    S,
-    O,
-    const STEPS: usize,
-    const TAIL: usize,
-    const STAGES: usize,
-    const LATE: u32,
-    const CTAS: usize,
->(
+pub fn mla_codes<P, S, O, const STEPS: usize, const TAIL: usize, const STAGES: usize, const LATE: u32>(
     mut cta: Cta<P>,
     q: InBlock<Global<bf16, 3>>,
     kv: InBlock<Pooled<u8, 1, 1>>,
@@ -52,13 +43,13 @@ pub fn mla_codes<
     cta.prefetch_maps((q.get(), o.get()));
     let kv_s = cta.stages::<STAGES>().alloc::<Shared<bf16, B, D, _>>(&mut cta);
     let mut shared = SharedByRoles::<P, bf16, TAIL, STAGES>::new(&mut cta);
-    let records = Records::<B, CTAS>::new(&mut cta);
+    let records = Records::<P, B>::new(&mut cta);
     let results = Results { o, lse, parts };
     let next = Cell::new(&mut cta);
     let mut relay = Relay::<P, STAGES>::open(&mut cta);
     let mut item = ItemAt::first(work);
     if cta.in_role(2) {
-        let mut arriving = records.of::<P>(kv, KeyBlocks::from(item));
+        let mut arriving = records.of(kv, KeyBlocks::from(item));
         while item.is_some() {
             let stage = relay.emptied();
             relay.filled(stage, 0, |s| {
@@ -69,8 +60,8 @@ pub fn mla_codes<
             while left > 0 {
                 let mut stage = relay.emptied();
                 let full = relay.filling(&stage);
-                arriving.widen(kv_s.at(stage.rewrite_own()), full);
-                relay.filled(stage, Records::<B, CTAS>::FROM_OTHERS, |_| ());
+                arriving.widen(kv_s.at(stage.rewrite_own()), &full);
+                relay.filled(stage, Records::<P, B>::FROM_OTHERS, |_| ());
                 left -= 1;
             }
             item = item.next();

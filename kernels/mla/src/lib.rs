@@ -45,7 +45,7 @@ pub use parts::{MergeArgs, merge};
 pub use plain::{MlaPlainArgs, mla_plain};
 pub use pooled::{Pool, Pooled, PooledAbi, PooledTile, PooledTiles, ReadsPools};
 pub use records::{Arriving, LATENT, RECORD, ROTARY, Records, SCALED};
-pub use relay::{FilledApart, Relay, RelayLoads, RelayTurn};
+pub use relay::{FilledApart, Filling, Relay, RelayLoads, RelayTurn};
 pub use rewrite::{Met, Rewrite, Rewritten, StagedColumns, rescale, store_scaled};
 pub use roles::{AT_ONCE, KeyStages, Results, SharedByRoles};
 pub use row_vectors::{RowMailbox, RowVectors};

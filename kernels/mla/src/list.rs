@@ -78,8 +78,8 @@ where
 }
 
 #[rustfmt::skip]
-impl<P, S, O, const STEPS: usize, const TAIL: usize, const STAGES: usize, const LATE: u32, const CTAS: usize> Described
-    for mla_codes<P, S, O, STEPS, TAIL, STAGES, LATE, CTAS>
+impl<P, S, O, const STEPS: usize, const TAIL: usize, const STAGES: usize, const LATE: u32> Described
+    for mla_codes<P, S, O, STEPS, TAIL, STAGES, LATE>
 where
     P: TwoRoles<Ticket = Arrival>,
     S: SplitGemm<bf16, B, B, { LATENT + ROTARY }, A = CoreMatrices, B = Swizzle<128>, D = S>
@@ -152,8 +152,8 @@ kernels! {
             mla<Hopper, Warpgroup<2>, FullCol<2>, T, D, DV, STEPS, TAIL, 16, 1, STAGES, 8>;
         sm_80: [mla_sm_80_ T _d D x DV]: mla_plain<Ampere, warp::FullRow<4>, T, D, DV, 256>;
     }
-    sm_90: mla_sm_90_codes: mla_codes<Filled<1>, Warpgroup<2>, FullCol<2>, 17, 304, 2, AT_ONCE, 1>;
-    sm_90: mla_sm_90_codes_c2: mla_codes<Filled<2>, Warpgroup<2>, FullCol<2>, 17, 304, 2, AT_ONCE, 2>;
+    sm_90: mla_sm_90_codes: mla_codes<Filled<1>, Warpgroup<2>, FullCol<2>, 17, 304, 2, AT_ONCE>;
+    sm_90: mla_sm_90_codes_c2: mla_codes<Filled<2>, Warpgroup<2>, FullCol<2>, 17, 304, 2, AT_ONCE>;
 }
 
 // On Hopper the kernel begins before the preceding grid, whose results it merges, has ended.

@@ -1,15 +1,17 @@
 //! Tokens of a latent cache of 8 bits, as they lie in memory, and as a gemm's tile.
 
+use core::marker::PhantomData;
 use core::ptr;
 
 use tilewright_device::arch::shared::{self, dynamic_shared, dynamic_shared_volatile};
 use tilewright_device::arch::special::{cluster_rank, same_number, thread_x};
 use tilewright_device::arch::warp::{elect_one, shfl_idx_u32, uniform, vote_ballot};
-use tilewright_device::arch::{global, mbarrier, sync, tma};
+use tilewright_device::arch::{mbarrier, sync, tma};
 use tilewright_device::tile::barriers::WARPGROUP;
-use tilewright_device::tile::{Cta, InBlock, PageTable, Shared, Swizzle, TwoRoles, bf16};
+use tilewright_device::tile::{Cta, InBlock, Shared, Swizzle, TwoRoles, bf16};
 
 use crate::pooled::Pooled;
+use crate::relay::Filling;
 use crate::rewrite::Rewritten;
 use crate::widened::Lines;
 use crate::work::KeyBlocks;
@@ -31,44 +33,41 @@ pub(crate) const ROTATED: usize = RECORD - 2 * ROTARY;
 pub(crate) const LINE: u32 = 128;
 /// Tokens that arrive together: those of a pattern of the swizzle.
 pub(crate) const GROUP: u32 = 8;
-/// Warps of a CTA that fill stages.
-const WARPS: u32 = 4;
 /// Tokens that are copied by themselves at a time.
 const TOGETHER: usize = 4;
 /// Bytes of a piece.
 pub(crate) const PIECE: u32 = 16;
 
-/// Memory for the records of one block of `R` tokens that this CTA of a cluster of `CTAS` writes: an equal part. Each warp of the role that fills
+/// Memory for the records of one block of `R` tokens that this CTA writes: an equal part of them for each CTA of `P`'s cluster. Each warp of the role that fills
 /// stages has its own tokens: it copies them, waits for them, and writes them to the stages of all CTAs, with no other warp in between.
-pub struct Records<const R: usize, const CTAS: usize> {
+pub struct Records<P, const R: usize> {
     /// Where they begin in the CTA's shared memory; behind them is a barrier for each group.
     begin: u32,
+    roles: PhantomData<P>,
 }
 
-impl<const R: usize, const CTAS: usize> Records<R, CTAS> {
+impl<P: TwoRoles, const R: usize> Records<P, R> {
     /// Groups that a CTA writes, and one of its warps.
-    const GROUPS: u32 = R as u32 / GROUP / CTAS as u32;
-    const EACH: u32 = Self::GROUPS / WARPS;
+    const GROUPS: u32 = R as u32 / GROUP / P::CLUSTER;
+    const EACH: u32 = Self::GROUPS / P::FILLING;
     /// Blocks whose records are there or on their way: where a CTA has half of them, two.
-    const AHEAD: u32 = CTAS as u32;
+    const AHEAD: u32 = P::CLUSTER;
     /// Bytes of a stage that other CTAs write.
-    pub const FROM_OTHERS: u32 = (CTAS - 1) as u32 * Self::GROUPS * GROUP * 2 * (LATENT + ROTARY) as u32;
+    pub const FROM_OTHERS: u32 = (P::CLUSTER - 1) * Self::GROUPS * GROUP * 2 * (LATENT + ROTARY) as u32;
 
     /// Memory for a block's records. Make it before the relay, which all wait for.
     #[inline(always)]
-    pub fn new<P: TwoRoles>(cta: &mut Cta<P>) -> Self {
+    pub fn new(cta: &mut Cta<P>) -> Self {
         const {
+            assert!(P::FILLING > 0 && P::CLUSTER <= 2, "a role of one or two CTAs fills stages");
             assert!(
-                P::FILLING == WARPS && P::CLUSTER == CTAS as u32 && CTAS <= 2,
-                "four warps of one or two CTAs fill stages"
-            );
-            assert!(
-                R as u32 == GROUP * CTAS as u32 * WARPS * Self::EACH,
-                "each has as many groups of a block's tokens"
+                R as u32 == GROUP * P::CLUSTER * P::FILLING * Self::EACH,
+                "each warp has as many groups of a block's tokens"
             );
         };
         let bytes = Self::AHEAD * Self::GROUPS * (GROUP * RECORD as u32 + 8);
-        let records = Records { begin: cta.reserve(bytes, PIECE) - dynamic_shared() };
+        let begin = cta.reserve(bytes, PIECE) - dynamic_shared();
+        let records = Records { begin, roles: PhantomData };
         if thread_x() == 0 {
             let mut group = 0;
             while group < Self::AHEAD * Self::GROUPS {
@@ -94,13 +93,9 @@ impl<const R: usize, const CTAS: usize> Records<R, CTAS> {
 
     /// The records of the blocks, one after the other, of which the first are copied now.
     #[inline(always)]
-    pub fn of<P: TwoRoles>(
-        &self,
-        cache: InBlock<Pooled<u8, 1, 1>>,
-        blocks: KeyBlocks,
-    ) -> Arriving<'_, R, CTAS> {
+    pub fn of(&self, cache: InBlock<Pooled<u8, 1, 1>>, blocks: KeyBlocks) -> Arriving<'_, P, R> {
         let first = (uniform(thread_x() / 32) - (P::WARPS[0] + P::WARPS[1])) * Self::EACH;
-        let rank = if CTAS == 1 { 0 } else { cluster_rank() };
+        let rank = if P::CLUSTER == 1 { 0 } else { cluster_rank() };
         let mut arriving = Arriving { records: self, cache, blocks, first, rank, slot: 0, phase: 0 };
         let mut block = 0;
         while block < Self::AHEAD {
@@ -121,8 +116,8 @@ impl<const R: usize, const CTAS: usize> Records<R, CTAS> {
 }
 
 /// Records on their way: those of the next block, in a warp.
-pub struct Arriving<'r, const R: usize, const CTAS: usize> {
-    records: &'r Records<R, CTAS>,
+pub struct Arriving<'r, P, const R: usize> {
+    records: &'r Records<P, R>,
     cache: InBlock<Pooled<u8, 1, 1>>,
     /// Those that were not copied yet.
     blocks: KeyBlocks,
@@ -142,14 +137,14 @@ struct Place {
     row: u32,
 }
 
-impl<const R: usize, const CTAS: usize> Arriving<'_, R, CTAS> {
-    const EACH: u32 = Records::<R, CTAS>::EACH;
+impl<P: TwoRoles, const R: usize> Arriving<'_, P, R> {
+    const EACH: u32 = Records::<P, R>::EACH;
 
     /// Goes on to the next block.
     #[inline(always)]
     fn advance(&mut self) {
         self.slot += 1;
-        if self.slot == Records::<R, CTAS>::AHEAD {
+        if self.slot == Records::<P, R>::AHEAD {
             (self.slot, self.phase) = (0, self.phase ^ 1);
         }
     }
@@ -157,13 +152,13 @@ impl<const R: usize, const CTAS: usize> Arriving<'_, R, CTAS> {
     /// Where the warp's `i`-th group of the next block is in memory.
     #[inline(always)]
     fn place_of(&self, i: u32) -> u32 {
-        self.slot * Records::<R, CTAS>::GROUPS + self.first + i
+        self.slot * Records::<P, R>::GROUPS + self.first + i
     }
 
     /// The warp's first group of a block.
     #[inline(always)]
     fn first_of_block(&self) -> u32 {
-        self.rank * Records::<R, CTAS>::GROUPS + self.first
+        self.rank * Records::<P, R>::GROUPS + self.first
     }
 
     /// Looks up where the warp's tokens of a block lie, each by a thread. It takes a while until that is known.
@@ -172,16 +167,8 @@ impl<const R: usize, const CTAS: usize> Arriving<'_, R, CTAS> {
         let lane = thread_x() % 32;
         let token = begin + self.first_of_block() * GROUP + lane;
         let inside = lane < Self::EACH * GROUP && token < length;
-        let PageTable { address, stride, entries, log2_rows, log2_bytes, .. } = self.cache.get().pages;
-        if address == 0 {
-            return Place { page: if inside { sequence } else { u32::MAX }, row: token };
-        }
-        let (entry, row) = (token >> log2_rows, token & ((1 << log2_rows) - 1));
-        let there = inside && entry < entries;
-        let at = address + ((u64::from(sequence) * stride + u64::from(entry)) << log2_bytes);
-        // SAFETY: the host passes a table of so many sequences and entries.
-        let page = unsafe { global::ld_global_u32_if(at as *const u32, there) };
-        Place { page: if there { page } else { u32::MAX }, row }
+        let (page, row) = if inside { self.cache.get().pages.place(sequence, token) } else { (u32::MAX, 0) };
+        Place { page, row }
     }
 
     /// Copies a group's records: of neighbours together, or each by itself. Those behind the sequence's last and in pages that the pool does not
@@ -201,7 +188,7 @@ impl<const R: usize, const CTAS: usize> Arriving<'_, R, CTAS> {
             let there = vote_ballot(page < pages && row < rows) >> lanes & ((1 << GROUP) - 1);
             let all = there + 1 == 1 << GROUP;
             if !all {
-                self.clear(to, lane.wrapping_sub(lanes), there);
+                clear(to, lane.wrapping_sub(lanes), there);
             }
             let neighbours = cache.pages.log2_rows >= GROUP.ilog2() && by_row == RECORD as u64;
             match (all, neighbours) {
@@ -250,34 +237,13 @@ impl<const R: usize, const CTAS: usize> Arriving<'_, R, CTAS> {
         }
     }
 
-    /// Makes those of a group's tokens zeros that are not `there`, before the arrival: `token` is this thread's, if it has one.
-    ///
-    /// # Safety
-    /// The warp executes it whole, and the group at `to` is its own.
-    #[inline(always)]
-    unsafe fn clear(&self, to: u32, token: u32, there: u32) {
-        // SAFETY: the caller's.
-        unsafe {
-            if token < GROUP && there >> token & 1 == 0 {
-                let mut byte = 0;
-                while byte < RECORD as u32 {
-                    shared::store_u32x4(to + token * RECORD as u32 + byte, [0; 4]);
-                    byte += PIECE;
-                }
-                // Before the next copy to this place.
-                sync::fence_proxy_async_shared();
-            }
-            sync::sync_warp();
-        }
-    }
-
     /// Writes this CTA's tokens of the next block to a tile of each CTA: codes times their scales, rounded to nearest even, and the rotary part as it is.
     /// What other CTAs get completes on `full`, their tile's barrier. Where a warp is done with a group of tokens, it copies those of the block behind.
     #[inline(always)]
     pub fn widen(
         &mut self,
         to: Rewritten<'_, Shared<bf16, R, { LATENT + ROTARY }, Swizzle<128>>>,
-        full: u32,
+        full: &Filling,
     ) {
         let behind = self.blocks.next().map(
             #[inline(always)]
@@ -287,7 +253,7 @@ impl<const R: usize, const CTAS: usize> Arriving<'_, R, CTAS> {
         let (mut i, groups) = (0, if Self::EACH == 1 { 1 } else { same_number(Self::EACH) });
         while i < groups {
             let group = self.place_of(i);
-            let lines = Lines::<R, CTAS>::new(
+            let lines = Lines::<P, R>::new(
                 to.address() + (self.first_of_block() + i) * GROUP * LINE,
                 full,
                 self.rank,
@@ -303,7 +269,7 @@ impl<const R: usize, const CTAS: usize> Arriving<'_, R, CTAS> {
             }
             i += 1;
         }
-        if CTAS > 1 {
+        if P::CLUSTER > 1 {
             self.share(to.address(), full);
         }
         self.advance();
@@ -311,17 +277,18 @@ impl<const R: usize, const CTAS: usize> Arriving<'_, R, CTAS> {
 
     /// Copies the latent part of this CTA's tokens to the other one, when all its warps have written them: each copies some columns.
     #[inline(always)]
-    fn share(&self, to: u32, full: u32) {
-        let lines = Records::<R, CTAS>::GROUPS * GROUP;
-        let planes = LATENT as u32 / 64 / WARPS;
+    fn share(&self, to: u32, full: &Filling) {
+        let lines = Records::<P, R>::GROUPS * GROUP;
+        let planes = LATENT as u32 / 64 / P::FILLING;
         let warp = self.first / Self::EACH;
         let own = to + self.rank * lines * LINE + warp * planes * R as u32 * LINE;
         // SAFETY: the role executes it whole; its threads meet at the barrier behind their writes, which are visible to the asynchronous unit. Until the
         // other CTA gives its stage back, nobody writes to either.
         unsafe {
             sync::fence_proxy_async_shared();
-            sync::bar_sync(WARPGROUP.of(uniform(thread_x() / 128)), 32 * WARPS);
-            let (other, full) = (shared::mapa(own, self.rank ^ 1), shared::mapa(full, self.rank ^ 1));
+            sync::bar_sync(WARPGROUP.of(uniform(thread_x() / 128)), 32 * P::FILLING);
+            let (other, full) =
+                (shared::mapa(own, self.rank ^ 1), shared::mapa(full.address(), self.rank ^ 1));
             if elect_one() {
                 let mut plane = 0;
                 while plane < planes {
@@ -331,6 +298,27 @@ impl<const R: usize, const CTAS: usize> Arriving<'_, R, CTAS> {
                 }
             }
         }
+    }
+}
+
+/// Zeroes the tokens of a group that are not `there`, before the arrival: `token` is this thread's, if it has one.
+///
+/// # Safety
+/// The warp executes it whole, and the group at `to` is its own.
+#[inline(always)]
+unsafe fn clear(to: u32, token: u32, there: u32) {
+    // SAFETY: the caller's.
+    unsafe {
+        if token < GROUP && there >> token & 1 == 0 {
+            let mut byte = 0;
+            while byte < RECORD as u32 {
+                shared::store_u32x4(to + token * RECORD as u32 + byte, [0; 4]);
+                byte += PIECE;
+            }
+            // Before the next copy to this place.
+            sync::fence_proxy_async_shared();
+        }
+        sync::sync_warp();
     }
 }
 

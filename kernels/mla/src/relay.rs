@@ -107,8 +107,8 @@ impl<P: TwoRoles, const N: usize> Relay<P, N> {
 
     /// In the third role: the barrier that says when a stage is full, for copies that complete on it.
     #[inline(always)]
-    pub fn filling(&self, turn: &RelayTurn<N>) -> u32 {
-        self.full(turn.stage())
+    pub fn filling(&self, turn: &RelayTurn<N>) -> Filling {
+        Filling(self.full(turn.stage()))
     }
     /// In the third role: waits for the next stage to be given back, by all CTAs of the cluster.
     #[inline(always)]
@@ -211,6 +211,17 @@ pub type FilledApart<'r, P, const N: usize> =
 /// What follows the last step.
 const NONE: [u32; 2] = [u32::MAX; 2];
 
+/// The barrier of a stage that is being filled: see [`Relay::filling`].
+pub struct Filling(u32);
+
+impl Filling {
+    /// Where it is in shared memory.
+    #[inline(always)]
+    pub(crate) fn address(&self) -> u32 {
+        self.0
+    }
+}
+
 /// A stage's turn with a role.
 #[must_use = "hand the stage on when it has been read"]
 pub struct RelayTurn<const N: usize> {
@@ -302,7 +313,7 @@ where
             unsafe { mbarrier::wait(self.relay.full(turn.stage()), turn.phase()) };
         }
         if P::CLUSTER > 1 {
-            // What other CTAs wrote is no asynchronous unit's.
+            // The other CTA wrote the rotary part through the generic proxy (`st.async`); `wgmma` reads it through the asynchronous one.
             // SAFETY: a fence may stand anywhere.
             unsafe { sync::fence_proxy_async_shared() };
         }

@@ -1,30 +1,34 @@
 //! What a cache of 8 bits keeps of a token, as lines of a gemm's tile.
 
+use core::marker::PhantomData;
+
 use tilewright_device::arch::special::thread_x_volatile;
 use tilewright_device::arch::{cvt, shared};
-use tilewright_device::tile::{SharedLayout, Swizzle};
+use tilewright_device::tile::{SharedLayout, Swizzle, TwoRoles};
 
 use crate::records::{GROUP, LATENT, LINE, PIECE, RECORD, ROTATED, SCALED, SCALES};
+use crate::relay::Filling;
 
 /// Tokens of a group that are loaded ahead of the one that is written.
 const AHEAD: usize = 3;
 
 /// A group's lines of a tile of `R` lines, of a pattern of the swizzle: in this CTA, and in the other one of a cluster.
-pub(crate) struct Lines<const R: usize, const CTAS: usize> {
+pub(crate) struct Lines<P, const R: usize> {
     to: u32,
     /// What to add to an address for the same in the other CTA, and the barrier there.
     other: [u32; 2],
+    roles: PhantomData<P>,
 }
 
-impl<const R: usize, const CTAS: usize> Lines<R, CTAS> {
+impl<P: TwoRoles, const R: usize> Lines<P, R> {
     #[inline(always)]
-    pub(crate) fn new(to: u32, full: u32, rank: u32) -> Self {
-        let other = if CTAS == 1 {
+    pub(crate) fn new(to: u32, full: &Filling, rank: u32) -> Self {
+        let other = if P::CLUSTER == 1 {
             [0; 2]
         } else {
-            [shared::mapa(to, rank ^ 1).wrapping_sub(to), shared::mapa(full, rank ^ 1)]
+            [shared::mapa(to, rank ^ 1).wrapping_sub(to), shared::mapa(full.address(), rank ^ 1)]
         };
-        Lines { to, other }
+        Lines { to, other, roles: PhantomData }
     }
 
     /// Writes a group of records to them.
@@ -81,7 +85,7 @@ impl<const R: usize, const CTAS: usize> Lines<R, CTAS> {
             let [above, below] = [0, 4].map(|down| shared::load_u32x4(from + down * RECORD as u32));
             shared::store_u32x4(to, above);
             shared::store_u32x4(to ^ line(4), below);
-            if CTAS > 1 {
+            if P::CLUSTER > 1 {
                 // Weights take the place of the rotary part: no copy may still read it.
                 let [from_here, full] = self.other;
                 shared::st_async_f32x4(to.wrapping_add(from_here), above.map(f32::from_bits), full);

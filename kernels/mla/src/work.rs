@@ -50,6 +50,11 @@ impl Item {
     /// The bits of `rows` that are the first tile.
     pub const TILE: u32 = (1 << 24) - 1;
 
+    /// [`rows`](Self::rows) of these: below 2^24, and below 2^8.
+    pub const fn rows_from(tile: u32, missing: u32) -> u32 {
+        tile | missing << Self::TILE.count_ones()
+    }
+
     /// The number of this CTA's tile of the sequence's rows.
     #[inline(always)]
     pub fn tile(&self) -> u32 {
@@ -58,7 +63,7 @@ impl Item {
     /// The sequence's keys as [`Causal`] counts them: with as many more as positions are missing.
     #[inline(always)]
     pub fn counted(&self) -> u32 {
-        self.length + (self.rows >> 24)
+        self.length + (self.rows >> Self::TILE.count_ones())
     }
 
     /// The item as the list has it.
