@@ -5,6 +5,8 @@ use std::fmt;
 use tilewright::DType;
 use tilewright_support::attention::Scores;
 
+use crate::shapes::unlisted;
+
 /// An attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
@@ -68,6 +70,42 @@ pub fn all() -> Vec<Case> {
         }
     }
     prefill.into_iter().chain(decode).collect()
+}
+
+/// Sequences, queries, keys, heads, heads of keys and values, columns of Q and K, and of V: prompts and steps of models whose heads have 512.
+const WIDE: [[usize; 7]; 9] = [
+    [1, 4096, 4096, 32, 4, 512, 512],
+    [1, 16384, 16384, 32, 4, 512, 512],
+    [4, 2048, 2048, 16, 2, 512, 512],
+    [16, 1024, 1024, 8, 2, 512, 512],
+    [4, 4096, 4096, 8, 8, 512, 512],
+    [1, 1, 8192, 32, 4, 512, 512],
+    [1, 1, 32768, 32, 4, 512, 512],
+    [16, 1, 8192, 32, 4, 512, 512],
+    [64, 1, 8192, 16, 2, 512, 512],
+];
+
+/// Heads of more than 256 columns, of bf16: the shapes that are named, such as `1x777x777x8x2x512x512`, or those of the table.
+pub fn wide(words: &[String]) -> Vec<Case> {
+    let named = unlisted(words, &[]);
+    let shapes = if named.is_empty() { WIDE.to_vec() } else { named };
+    let of = |[batch, queries, keys, heads, kv_heads, d, dv]: [usize; 7]| {
+        let kind = if queries == 1 { Kind::Decode } else { Kind::Prefill };
+        let masks = if queries == 1 { &[false][..] } else { &[false, true] };
+        let dtype = DType::BF16;
+        masks.iter().map(move |&causal| Case {
+            kind,
+            dtype,
+            batch,
+            heads,
+            kv_heads,
+            queries,
+            keys,
+            columns: [d, dv],
+            causal,
+        })
+    };
+    shapes.into_iter().flat_map(of).collect()
 }
 
 impl Case {

@@ -10,6 +10,7 @@
 //! cargo bench --bench attention -- --bias [BxHxSxD]    with a bias of scores
 //! cargo bench --bench attention -- --merge [SHAPES]    sequences that begin alike, whose shared keys are attended to once
 //! cargo bench --bench attention -- --scaled [SHAPES]   8-bit floats, on every kernel
+//! cargo bench --bench attention -- --wide [SHAPES]     heads of more than 256 columns
 //! cargo bench --bench attention -- --sparse [SHAPES]   lists of the blocks of keys that queries see
 //! cargo bench --bench attention -- --host              what a call costs the host, alone
 //! ```
@@ -48,7 +49,7 @@ use tilewright::Device;
 use tilewright_support::Result;
 
 use case::{Case, Kind};
-use peer::Peer;
+use peer::{NAMES, Peer, WIDE};
 use problem::Tensors;
 use table::{Row, heading};
 
@@ -62,7 +63,7 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
         Some((mode, words)) if mode == "--table" => {
             let cases = selected(words)?;
             let peer = introduce(device);
-            tabulate(device, peer.as_ref(), &cases)?;
+            tabulate(device, (peer.as_ref(), &NAMES), &cases)?;
             if words.is_empty() {
                 packed::table(device, peer.as_ref())?;
             }
@@ -77,6 +78,10 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
         Some((mode, words)) if mode == "--pages" => pages::table(device, words),
         Some((mode, words)) if mode == "--merge" => merge::table(device, words),
         Some((mode, words)) if mode == "--scaled" => scaled::table(device, words),
+        Some((mode, words)) if mode == "--wide" => {
+            let cases = that_fit(device, case::wide(words));
+            tabulate(device, (introduce(device).as_ref(), &WIDE), &cases)
+        }
         Some((mode, words)) if mode == "--sparse" => sparse::table(device, introduce(device).as_ref(), words),
         Some((mode, words)) if mode == "--bias" => bias::table(device, introduce(device).as_ref(), words),
         Some((mode, [])) if mode == "--packed" => packed::table(device, introduce(device).as_ref()),
@@ -86,7 +91,7 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
             if measured.is_empty() {
                 return Ok(());
             }
-            tabulate(device, introduce(device).as_ref(), &measured)
+            tabulate(device, (introduce(device).as_ref(), &NAMES), &measured)
         }
     }
 }
@@ -103,17 +108,17 @@ fn introduce(device: &Device) -> Option<Peer> {
     common::introduce(device, Peer::start(), |peer| peer.versions().to_owned())
 }
 
-fn tabulate(device: &Device, peer: Option<&Peer>, cases: &[Case]) -> Result<()> {
+fn tabulate(device: &Device, (peer, names): (Option<&Peer>, &[&str]), cases: &[Case]) -> Result<()> {
     let tensors = Tensors::new(device, cases);
     let mut spread = 0.0f64;
     for kind in [Kind::Prefill, Kind::Decode] {
         let mut cases = cases.iter().filter(|case| case.kind == kind).peekable();
         if cases.peek().is_some() {
-            println!("\n{}", heading(kind, peer.is_some()));
+            println!("\n{}", heading(kind, if peer.is_some() { names } else { &[] }));
         }
         for &case in cases {
             let row = Row::measure(device, peer, &*tensors.problem(case)?)?;
-            println!("{row}");
+            println!("{}", row.line(names));
             spread = spread.max(row.spread());
         }
     }

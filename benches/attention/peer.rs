@@ -8,6 +8,9 @@ use crate::python::Python;
 /// What the peers are called: PyTorch's attention by cuDNN, the same by its flash-attention 2, and flash-attention 3.
 pub const NAMES: [&str; 3] = ["cuDNN", "flash", "FA3"];
 
+/// The one that computes heads of more than 256 columns: PyTorch's memory-efficient attention.
+pub const WIDE: [&str; 1] = ["efficient"];
+
 /// A running `sdpa.py`.
 pub struct Peer(Python);
 

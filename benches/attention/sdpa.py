@@ -106,6 +106,9 @@ def prepare(dtype, *sizes):
     def sdpa(q, k, v):
         return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=heads != kv_heads)
 
+    def sdpa_alone(q, k, v):
+        return scaled_dot_product_attention(q, k, v, is_causal=causal)
+
     def flash3(q, k, v):
         # With one query of each sequence, the function that splits keys among SMs.
         function = FA3.flash_attn_with_kvcache if queries == 1 else FA3.flash_attn_func
@@ -119,7 +122,11 @@ def prepare(dtype, *sizes):
         "cuDNN": lambda: Peer(sdpa, lambda: sdpa_kernel(SDPBackend.CUDNN_ATTENTION), inputs),
         "flash": lambda: Peer(sdpa, lambda: sdpa_kernel(SDPBackend.FLASH_ATTENTION), inputs),
     }
-    if FA3 is not None:
+    if d > 256:
+        # Heads that share keys have copies of them: it takes no others.
+        alone = [(q, *(x.repeat_interleave(heads // kv_heads, 1) for x in (k, v))) for q, k, v in inputs]
+        peers["efficient"] = lambda: Peer(sdpa_alone, lambda: sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION), alone)
+    elif FA3 is not None:
         # Its tensors are [batch, length, heads, columns].
         lengthwise = [tuple(x.transpose(1, 2).contiguous() for x in tensors) for tensors in inputs]
         peers["FA3"] = lambda: Peer(flash3, contextlib.nullcontext, lengthwise)

@@ -1,14 +1,12 @@
 //! The table: this crate's attention beside its peers.
 
-use std::fmt;
-
 use tilewright::{Device, Stream};
 use tilewright_support::Result;
 use tilewright_support::timing::{Timing, Variant, compare};
 
 use crate::case::{Case, Kind};
 use crate::common::options;
-use crate::peer::{NAMES, Peer};
+use crate::peer::Peer;
 use crate::problem::{Problem, kernel};
 use crate::rank;
 
@@ -21,47 +19,40 @@ pub struct Row {
     peers: Option<Vec<Timing>>,
 }
 
-/// The table's first lines, for cases of a kind.
-pub fn heading(kind: Kind, with_peers: bool) -> String {
+/// The table's first lines, for cases of a kind, beside peers of such names.
+pub fn heading(kind: Kind, names: &[&str]) -> String {
     let rate = match kind {
         Kind::Prefill => "TFLOP/s",
         Kind::Decode => "GB/s",
     };
-    let peers = NAMES.join(" | ");
-    match with_peers {
-        true => format!(
-            "| case | kernel | ms | {rate} | {peers} | of cuDNN | of the best |\n\
+    match names {
+        [first, ..] => format!(
+            "| case | kernel | ms | {rate} | {} | of {first} | of the best |\n\
              | --- | --- | ---: | ---: |{} ---: | ---: |",
-            " ---: |".repeat(NAMES.len())
+            names.join(" | "),
+            " ---: |".repeat(names.len())
         ),
-        false => format!("| case | kernel | ms | {rate} |\n| --- | --- | ---: | ---: |"),
-    }
-}
-
-impl fmt::Display for Row {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ms = self.ours.median();
-        write!(f, "| {} | `{}` | {ms:.4} | **{:.0}** |", self.case, self.kernel, self.case.rate(ms))?;
-        let Some(peers) = &self.peers else { return Ok(()) };
-        let of = |name| peers.iter().find(|peer| peer.name == name).map(Timing::median);
-        for name in NAMES {
-            match of(name) {
-                Some(ms) => write!(f, " {:.0} |", self.case.rate(ms))?,
-                None => f.write_str(" |")?,
-            }
-        }
-        let best = peers.iter().map(Timing::median).min_by(f64::total_cmp);
-        for (other, mark) in [(of(NAMES[0]), "**"), (best, "")] {
-            match other {
-                Some(other) => write!(f, " {mark}{:.3}{mark} |", other / ms)?,
-                None => f.write_str(" |")?,
-            }
-        }
-        Ok(())
+        [] => format!("| case | kernel | ms | {rate} |\n| --- | --- | ---: | ---: |"),
     }
 }
 
 impl Row {
+    /// It, beside peers of such names.
+    pub fn line(&self, names: &[&str]) -> String {
+        let ms = self.ours.median();
+        let mut line =
+            format!("| {} | `{}` | {ms:.4} | **{:.0}** |", self.case, self.kernel, self.case.rate(ms));
+        let Some(peers) = &self.peers else { return line };
+        let of = |name: &str| peers.iter().find(|peer| peer.name == name).map(Timing::median);
+        for name in names {
+            line += &of(name).map_or(" |".to_owned(), |ms| format!(" {:.0} |", self.case.rate(ms)));
+        }
+        let best = peers.iter().map(Timing::median).min_by(f64::total_cmp);
+        for (other, mark) in [(names.first().and_then(|first| of(first)), "**"), (best, "")] {
+            line += &other.map_or(" |".to_owned(), |other| format!(" {mark}{:.3}{mark} |", other / ms));
+        }
+        line
+    }
     /// How far apart the quartiles of this crate's measurements lie, as a share of the median.
     pub fn spread(&self) -> f64 {
         (self.ours.quantile(0.75) - self.ours.quantile(0.25)) / self.ours.median()

@@ -40,7 +40,7 @@ pub fn pages(device: &Device) -> Outcome {
 }
 
 /// Runs it on every kernel, on the emulator on the one that is chosen and a twelfth of the others, by a plan with a workspace and without one.
-fn check<T: Input>(
+pub fn check<T: Input>(
     device: &Device,
     columns: [usize; 2],
     scores: Scores,

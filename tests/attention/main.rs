@@ -27,6 +27,7 @@ mod sparse;
 mod terms;
 mod values;
 mod views;
+mod wide;
 
 fn main() -> ExitCode {
     Suite::new()
@@ -35,7 +36,11 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "every kernel takes several tiles a CTA", kernels::several_tiles_a_cta)
         .device(Arch::Sm80, "all lengths from 1 to 4096", lengths::all)
         .device(Arch::Sm80, "lengths of 0", lengths::none)
-        .device(Arch::Sm80, "head dimensions from 1 to 256", lengths::head_dimensions)
+        .device(Arch::Sm80, "head dimensions", lengths::head_dimensions)
+        .device(Arch::Sm80, "head dimensions beyond 256", wide::lengths)
+        .device(Arch::Sm80, "head dimensions beyond 256, caches", wide::decode)
+        .device(Arch::Sm80, "head dimensions beyond 256, sequences one after the other", wide::sequences)
+        .device(Arch::Sm80, "refused head dimensions", wide::errors)
         .device(Arch::Sm80, "heads that share keys and values", lengths::shared_heads)
         .device(Arch::Sm80, "causal, of unequal lengths", masks::causal)
         .device(Arch::Sm80, "windows", masks::windows)

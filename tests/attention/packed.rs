@@ -14,7 +14,7 @@ use crate::terms::Terms;
 use crate::values::{BESIDE, MASKED};
 
 /// Queries and keys of each sequence.
-type Lengths<'a> = &'a [[usize; 2]];
+pub type Lengths<'a> = &'a [[usize; 2]];
 
 /// Of many lengths, empty ones among them; with masks, with heads that share keys.
 pub fn lengths(device: &Device) -> Outcome {
@@ -116,7 +116,7 @@ pub fn wrong_offsets(device: &Device) -> Outcome {
     Ok(())
 }
 
-fn each<T: Input>(
+pub fn each<T: Input>(
     device: &Device,
     lengths: Lengths,
     columns: [usize; 2],

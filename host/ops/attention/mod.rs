@@ -62,8 +62,9 @@ pub fn attention<T: HalfElement>(
 /// | O | \[batch, heads, queries, DV\] |
 /// | log-sum-exp, optional | \[batch, heads, queries\] |
 ///
-/// - D and DV are 1 to 256, each; the kernels are made for 64, 128 and 256, and for D of 192 with DV of 128 or 192. Others
-///   take the time of the next larger ones. Before Hopper a DV beyond 128 takes two launches, each with half of the columns.
+/// - D and DV are 1 to 512, each, and to 256 with [lists of blocks](Self::block_lists) and keys of 8 bits; the kernels are made for 64, 128, 256 and 512, and for D of 192 with
+///   DV of 128 or 192. Others take the time of the next larger ones. A DV beyond 256, before Hopper beyond 128, takes several launches, each for some of the columns, which
+///   compute the scores anew; flash-decoding on Hopper reads keys and values once all the same.
 /// - KV heads divide heads: 1 KV head is MQA, fewer than heads are GQA; head h shares KV head h / (heads / KV heads).
 /// - Strides are any. Tensors \[batch, length, heads, D\] (BSHD) are views: `x.view().transpose(1, 2)?`. A contiguous head
 ///   dimension in lines that are aligned to 16 bytes is read by the fast kernels; anything else is correct but slower.

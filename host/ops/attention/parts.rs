@@ -21,7 +21,7 @@ pub(super) struct Parts {
     splits: u32,
     /// Where parts lie in the workspace, from its begin on.
     parts: SplitParts,
-    ctas: u32,
+    grid: [u32; 3],
     merge: Option<Merge>,
 }
 
@@ -63,9 +63,12 @@ impl Parts {
             step: count(rows)?,
             padding: 0,
         };
-        let ctas = function.resident_ctas().min(order.total()).max(1);
+        let of_columns = size.columns[1].div_ceil((kernel.columns[1] / kernel.chunks) as usize).max(1);
+        let of_columns = count(of_columns)?.min(kernel.chunks);
+        let ctas = (function.resident_ctas() / of_columns).min(order.total()).max(1);
+        let grid = [ctas, of_columns, 1];
         let merge = if splits == 1 { None } else { Some(Merge::new(kernel, problem, too_large)?) };
-        Ok(Parts { kernel, function, order, splits, parts, ctas, merge })
+        Ok(Parts { kernel, function, order, splits, parts, grid, merge })
     }
 
     pub(super) fn run(
@@ -77,7 +80,7 @@ impl Parts {
     ) -> Result<()> {
         let Problem { device, inputs: [q, k, v], o, lse, size, cache, scales: [cap, scale], terms, .. } =
             problem;
-        let Parts { kernel, function, order, splits, parts, ctas, merge } = self;
+        let Parts { kernel, function, order, splits, parts, grid, merge } = self;
         let backend = device.backend();
         let tma = kernel.arch == Arch::Sm90a;
         let lines = if tma { cache.pages.box_rows(kernel.tile[1]) } else { 0 };
@@ -88,7 +91,7 @@ impl Parts {
         }
         let parts = SplitParts { results: workspace, sums: workspace + parts.sums, ..*parts };
         let lse: GlobalAbi<(), 4> = lse.arg(backend, true, 0)?;
-        let launch = Launch::grid([*ctas, 1, 1]).pdl(overlap && tma);
+        let launch = Launch::grid(*grid).pdl(overlap && tma);
         let o: GlobalAbi<(), 4> = o.streamed(backend, 0)?;
         let (order, cache, cap, scale, terms) = (*order, *cache, *cap, *scale, *terms);
         let args = DecodeArgs { q, k, v, o, lse, parts, order, cache, cap, scale, terms };

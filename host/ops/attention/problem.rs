@@ -16,7 +16,9 @@ use crate::tensor::{Places, Untyped};
 use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
 
 /// The most columns that a head may have: the widest kernel's.
-const MAX_COLUMNS: usize = 256;
+pub(super) const MAX_COLUMNS: usize = 256;
+/// The same of queries over keys that are neither codes nor listed by blocks, forward.
+const MAX_PLAIN_COLUMNS: usize = 512;
 
 /// The most parts into which keys are divided.
 const MAX_SPLITS: u32 = 1024;
@@ -112,7 +114,8 @@ impl Problem {
     ) -> Result<Self> {
         let device = o.device();
         let in_cache = packed.as_ref().and_then(Offsets::in_cache);
-        let size = Size::new([q.shape(), k.shape(), v.shape(), o.shape()], &cached, in_cache)?;
+        let most = if cached.codes.is_some() || lists.is_some() { MAX_COLUMNS } else { MAX_PLAIN_COLUMNS };
+        let size = Size::new([q.shape(), k.shape(), v.shape(), o.shape()], &cached, in_cache, most)?;
         let Size { batch, heads, queries, keys, columns: [d, _], .. } = size;
         let lse = log_sum_exp(lse, &o.untyped(), [batch, heads, queries])?;
         let splits = options.splits.map(|splits| match u32::try_from(splits) {
@@ -232,8 +235,13 @@ impl Problem {
 }
 
 impl Size {
-    /// Of the shapes of Q, K, V and O, and sequences in a cache of keys that are not Q's batch.
-    pub(super) fn new(shapes: [&[usize]; 4], cached: &Cached, in_cache: Option<usize>) -> Result<Self> {
+    /// Of the shapes of Q, K, V and O, of at most `most` columns, and sequences in a cache of keys that are not Q's batch.
+    pub(super) fn new(
+        shapes: [&[usize]; 4],
+        cached: &Cached,
+        in_cache: Option<usize>,
+        most: usize,
+    ) -> Result<Self> {
         let named = ["q", "k", "v", "o"].into_iter().zip(shapes);
         let [mut q, mut k, mut v, mut o] = [[0; 4]; 4];
         for ((name, shape), to) in named.zip([&mut q, &mut k, &mut v, &mut o]) {
@@ -263,8 +271,8 @@ impl Size {
         }
         expect("o", o, [batch, heads, queries, dv], "that of `q` with the head dimension of `v`")?;
         for (name, shape, columns) in [("q", q, d), ("v", v, dv)] {
-            if !(1..=MAX_COLUMNS).contains(&columns) {
-                let allowed = format!("of a head dimension from 1 to {MAX_COLUMNS}");
+            if !(1..=most).contains(&columns) {
+                let allowed = format!("of a head dimension from 1 to {most}");
                 return Err(Error::argument(name, of_shape(&shape), allowed));
             }
         }

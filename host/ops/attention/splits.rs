@@ -39,13 +39,16 @@ pub(super) fn split(problem: &Problem, kernel: &Compiled, sms: u32, slowness: u6
     let Problem { size, splits: forced, .. } = problem;
     let &Size { batch, heads, kv_heads, queries, keys, .. } = size;
     let [[m, n], [d, dv]] = [kernel.tile, kernel.columns].map(|pair| pair.map(u64::from));
+    let chunks = u64::from(kernel.chunks);
     let rows = (heads / kv_heads.max(1)).saturating_mul(queries) as u64;
     let tiles = (batch as u64).saturating_mul(kv_heads as u64).saturating_mul(rows.div_ceil(m));
-    let (sms, blocks) = (u64::from(sms).max(1), (keys as u64).div_ceil(n));
+    let (all_sms, blocks) = (u64::from(sms).max(1), (keys as u64).div_ceil(n));
+    // CTAs that divide the columns of V go through a tile's keys together: what one of them reads is in L2 for the others.
+    let (sms, dv) = ((all_sms / chunks).max(1), dv / chunks);
     let widened = if problem.kind.codes { n * (d + dv) / WIDENED } else { 0 };
     let compute = (m * n * (d + dv) / 4096 + m * n / 16) * slowness + WAITS + widened;
     let bytes = ((size.columns[0] + size.columns[1]) * problem.inputs[1].dtype.bytes()) as u64;
-    let memory = n * bytes / BANDWIDTH;
+    let memory = n * bytes / (BANDWIDTH * chunks);
     let most = if problem.kind.codes { MOST_OF_CODES } else { MOST };
     let worthwhile = queries <= FEW || problem.has_workspace;
     let most = if worthwhile && mergeable(size) { most.min(blocks.max(1)) } else { 1 };
@@ -60,7 +63,7 @@ pub(super) fn split(problem: &Problem, kernel: &Compiled, sms: u32, slowness: u6
         let sharing = if items > sms { ctas } else { 1 };
         // Alone an SM has little more than its share.
         let part = each * compute.max(memory * sharing * 9 / 10) + (PART + 8 * d) / sharing;
-        let all = tiles.saturating_mul(blocks * n).saturating_mul(bytes) / (sms * BANDWIDTH);
+        let all = tiles.saturating_mul(blocks * n).saturating_mul(bytes) / (all_sms * BANDWIDTH);
         let merge = if splits > 1 { MERGE + 50 * splits } else { 0 };
         Split { splits, items, cycles: items.div_ceil(sms * ctas).saturating_mul(part).max(all) + merge }
     };

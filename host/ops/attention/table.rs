@@ -27,6 +27,8 @@ pub struct Compiled {
     pub(super) tile: [u32; 2],
     /// The most columns of Q and K, and of V and O in one launch.
     pub(super) columns: [u32; 2],
+    /// CTAs that divide the columns of V and O among themselves.
+    pub(super) chunks: u32,
     pub(super) stages: u32,
     /// Reads any strides, element by element.
     pub(super) any_strides: bool,
@@ -54,6 +56,7 @@ impl Compiled {
             arch,
             tile,
             columns,
+            chunks: 1,
             stages,
             any_strides,
             shared_bytes: KERNELS.shared_bytes(kernel),
@@ -64,12 +67,13 @@ impl Compiled {
 
     fn parts(kernel: &'static Listed<DecodeKernel>) -> Self {
         let &Listed { name, arch, min_ctas: ctas, .. } = kernel;
-        let DecodeKernel { tile, columns, stages, any_strides, .. } = kernel.description;
+        let DecodeKernel { tile, columns, chunks, stages, any_strides, .. } = kernel.description;
         Compiled {
             name,
             arch,
             tile,
             columns,
+            chunks,
             stages,
             any_strides,
             shared_bytes: KERNELS.shared_bytes(kernel),

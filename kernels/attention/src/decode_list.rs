@@ -2,9 +2,9 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    ChainedGemm, Element, Elements, FragmentLayout, FullRow, Multistage, OneConsumerTwoProducers,
-    OneConsumerTwoProducersTwoPerSm, Overlapped, Overlaps, Reads, Simt, Striped, Vectors, WarpSpecialized,
-    warp,
+    ChainedGemm, Configuration, Element, Elements, FragmentLayout, FullRow, Multistage,
+    OneConsumerTwoProducers, OneConsumerTwoProducersTwoPerSm, Overlapped, Overlaps, Producers, Reads,
+    RegisterBudget, Simt, Striped, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
@@ -27,6 +27,8 @@ pub struct DecodeKernel {
     pub tile: [u32; 2],
     /// The most columns of Q and K, and of V and O in one launch.
     pub columns: [u32; 2],
+    /// CTAs that divide the columns of V and O among themselves (`block_y`).
+    pub chunks: u32,
     /// Stages of the pipelines of K and of V.
     pub stages: u32,
     /// True when it reads any strides, element by element.
@@ -37,9 +39,9 @@ pub struct DecodeKernel {
 
 #[rustfmt::skip]
 impl<
-    P: Reads, Y, T: Element, C: Kept<T>, F: Score, const BM: usize, const BN: usize, const D: usize, const DV: usize,
-    const STAGES: usize,
-> Described for decode<P, Y, T, C, F, BM, BN, D, DV, STAGES>
+    P: Reads, Y, T: Element, C: Kept<T>, F: Score, const BM: usize, const BN: usize, const D: usize, const CHUNKS: usize,
+    const DV: usize, const STAGES: usize,
+> Described for decode<P, Y, T, C, F, BM, BN, D, CHUNKS, DV, STAGES>
 where
     Y: ChainedGemm<T, BM, BN, D, DV>,
 {
@@ -49,11 +51,22 @@ where
         codes: C::CODES,
         score: F::NAME,
         tile: [BM as u32, BN as u32],
-        columns: [D as u32, DV as u32],
+        columns: [(CHUNKS * D) as u32, (CHUNKS * DV) as u32],
+        chunks: CHUNKS as u32,
         stages: STAGES as u32,
         any_strides: P::ANY_STRIDES,
         order: SplitOrder::new::<BM>,
     };
+}
+
+/// A consumer warpgroup, and a producer for each chunk of keys and for values.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OneConsumerThreeProducers;
+
+impl Configuration for OneConsumerThreeProducers {
+    const CONSUMER_WARPGROUPS: u32 = 1;
+    const PRODUCERS: Producers = Producers::Separate(3);
+    const REGISTERS: Option<RegisterBudget> = OneConsumerTwoProducers::REGISTERS;
 }
 
 /// What the host chooses a kernel that merges parts by.
@@ -92,36 +105,42 @@ kernels! {
 
     for T in [f16, bf16] {
         sm_90: [decode_sm_90_ T _plain_64x128d64x64s6]:
-            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, Plain, 64, 128, 64, 64, 6>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, Plain, 64, 128, 64, 1, 64, 6>;
         sm_90: [decode_sm_90_ T _plain_64x64d128x128s3]:
-            decode<WarpSpecialized<OneConsumerTwoProducersTwoPerSm>, FullRow<1>, T, T, Plain, 64, 64, 128, 128, 3>;
+            decode<WarpSpecialized<OneConsumerTwoProducersTwoPerSm>, FullRow<1>, T, T, Plain, 64, 64, 128, 1, 128, 3>;
         sm_90: [decode_sm_90_ T _plain_64x64d192x128s4]:
-            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, Plain, 64, 64, 192, 128, 4>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, Plain, 64, 64, 192, 1, 128, 4>;
         sm_80: [decode_sm_80_ T _plain_64x64d64x64s2]:
-            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Plain, 64, 64, 64, 64, 2>;
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Plain, 64, 64, 64, 1, 64, 2>;
     }
     for T in [f16, bf16], (SCORE, F) in [(plain, Plain), (capped, Capped)] {
         sm_90: [decode_sm_90_ T _ SCORE _64x128d128x128s3]:
-            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, F, 64, 128, 128, 128, 3>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, F, 64, 128, 128, 1, 128, 3>;
         sm_90: [decode_sm_90_ T _ SCORE _64x64d256x256s3]:
-            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, F, 64, 64, 256, 256, 3>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, F, 64, 64, 256, 1, 256, 3>;
+        sm_90: [decode_sm_90_ T _ SCORE _64x64d512x256s1]:
+            decode<WarpSpecialized<OneConsumerThreeProducers>, FullRow<1>, T, T, F, 64, 64, 256, 2, 256, 1>;
     }
     // They compute plain scores too, for which none are made: these took 0.1 to 1% longer so. Those that read elements were not measured.
     for T in [f16, bf16] {
         sm_80: [decode_sm_80_ T _capped_64x64d128x128s2]:
-            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Capped, 64, 64, 128, 128, 2>;
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Capped, 64, 64, 128, 1, 128, 2>;
         sm_80: [decode_sm_80_ T _capped_64x32d256x128s2]:
-            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Capped, 64, 32, 256, 128, 2>;
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Capped, 64, 32, 256, 1, 128, 2>;
         sm_80: [decode_sm_80_ T _capped_64x32d256x128s3]:
-            decode<Multistage<4, Elements>, warp::FullRow<4>, T, T, Capped, 64, 32, 256, 128, 3>;
+            decode<Multistage<4, Elements>, warp::FullRow<4>, T, T, Capped, 64, 32, 256, 1, 128, 3>;
+        sm_80: [decode_sm_80_ T _capped_64x32d512x128s2]:
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Capped, 64, 32, 512, 1, 128, 2>;
+        sm_80: [decode_sm_80_ T _capped_64x16d512x128s1]:
+            decode<Multistage<4, Elements>, warp::FullRow<4>, T, T, Capped, 64, 16, 512, 1, 128, 1>;
     }
     // Of codes of 8 bits, with or without a cap. Blocks of 32 keys leave registers for 256 columns of O.
     for T in [f16, bf16] {
         sm_90: [decode_sm_90_ T _codes_64x64d128x128s4]:
-            decode<WarpSpecialized<OneConsumerTwoProducersTwoPerSm>, FullRow<1>, T, u8, Capped, 64, 64, 128, 128, 4>;
+            decode<WarpSpecialized<OneConsumerTwoProducersTwoPerSm>, FullRow<1>, T, u8, Capped, 64, 64, 128, 1, 128, 4>;
         sm_90: [decode_sm_90_ T _codes_64x32d256x256s6]:
-            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, u8, Capped, 64, 32, 256, 256, 6>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, u8, Capped, 64, 32, 256, 1, 256, 6>;
         sm_80: [decode_sm_80_ T _codes_64x64d128x128s3]:
-            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, u8, Capped, 64, 64, 128, 128, 3>;
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, u8, Capped, 64, 64, 128, 1, 128, 3>;
     }
 }

@@ -6,9 +6,11 @@ use core::f32::consts::LN_2;
 use super::{Cache, HeadTerms, Kept, KeyPart, KeyParts, Score, SplitOrder, score};
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    ChainedGemm, Cta, Element, Fragment, Fresh, Gemm, Global, GlobalMut, InPlace, OnlineSoftmax, Pending,
-    RowMajor, Rows, Schedule, Shared, SplitParts, copy, gemm,
+    ChainedGemm, Cta, Element, Fragment, Gemm, Global, GlobalMut, InPlace, OnlineSoftmax, Pending, RowMajor,
+    Rows, Schedule, Scratch, Shared, SplitParts, block_y, copy, gemm,
 };
+
+use crate::chunks::{self, KeyLoads};
 
 /// O = softmax(scale score(Q Kᵀ) + mask) V over parts of the keys (Dao et al. 2023, "Flash-Decoding").
 ///
@@ -16,6 +18,8 @@ use tilewright_device::tile::{
 /// are whose. The rows of a tile are the heads that share a KV head, of query after query. If there is one part, O is written,
 /// \[batch, heads, queries, DV\], and the log-sum-exp in natural logarithms to `lse`, \[batch, heads, queries, 1\], unless that
 /// has no columns; else each part's to `parts`, for [`merge`](fn@super::merge). The scale, `cap` and `terms` are as for [`attention`](fn@super::attention).
+///
+/// Columns of Q and K lie in `CHUNKS` chunks of `D`, one or two; with two, CTA (x, y) takes columns y `DV` on of V and O.
 ///
 /// K and V are of `C`: of codes of 8 bits a stage's tile is widened to `T` once, in the shared memory that the gemm reads, without their scales. These
 /// are one for a head, so that of K goes with the scores' scale, and that of V with the sum that the result is divided by.
@@ -29,6 +33,7 @@ pub fn decode<
     const BM: usize,
     const BN: usize,
     const D: usize,
+    const CHUNKS: usize,
     const DV: usize,
     const STAGES: usize,
 >(
@@ -49,36 +54,66 @@ pub fn decode<
 {
     cta.prefetch_maps((k.get(), v.get()));
     let mut q_s = cta.scratch::<Shared<T, BM, D, _, _>>();
+    let mut second_q_s = if CHUNKS > 1 { Some(cta.scratch::<Shared<T, BM, D, _, _>>()) } else { None };
     let (k_stages, v_stages) = (cta.stages::<STAGES>(), cta.stages::<STAGES>());
-    let k_s = k_stages.alloc::<Shared<C, BN, D, C::Staged<<Y as Gemm<T, BM, BN, D>>::B>>>(&mut cta);
+    let second = if CHUNKS > 1 { Some(cta.stages::<STAGES>()) } else { None };
+    let k_s = chunks::tiles((&k_stages, second.as_ref()), &mut cta);
     let v_s = v_stages.alloc::<Shared<C, BN, DV, C::Staged<<Y as Gemm<T, BM, DV, BN>>::B>>>(&mut cta);
     let mut k_room = C::room::<P, BN, D, <Y as Gemm<T, BM, BN, D>>::B>(&mut cta);
     let mut v_room = C::room::<P, BN, DV, <Y as Gemm<T, BM, DV, BN>>::B>(&mut cta);
     let (mut k_pipe, mut v_pipe) = (cta.pipeline(k_stages), cta.pipeline(v_stages));
+    let mut second = if let Some(stages) = second { Some(cta.pipeline(stages)) } else { None };
+    // Which columns of V and O are this CTA's.
+    let columns = if CHUNKS > 1 { block_y() } else { 0 };
     let mut at_start = true;
     for KeyPart { batch, kv_head, m, split } in KeyParts::persistent(order) {
         let (rows, pages, keys) = (order.get(), cache.get().pages, cache.get().keys(batch));
         let blocks = rows.blocks::<BM, BN>(&keys, m, split);
-        let mut ks = k_pipe.loads(
+        let first = k_pipe.loads(
             blocks.all(),
             #[inline(always)]
-            |s, j| copy(k.get().paged(pages, [batch, kv_head, j], keys.count as u32), k_s.at(s)),
+            |s, j| copy(k.get().paged(pages, [batch, kv_head, j], keys.count as u32), k_s[0].at(s)),
         );
+        let second = if CHUNKS > 1
+            && let Some(pipe) = &mut second
+        {
+            let loads = pipe.loads(
+                blocks.all(),
+                #[inline(always)]
+                |s, j| {
+                    let tile = k.get().paged(pages, [batch, kv_head, j], keys.count as u32);
+                    copy(tile.of_columns(1), k_s[1].at(s))
+                },
+            );
+            Some(loads)
+        } else {
+            None
+        };
+        let mut ks = KeyLoads::<_, _, _, _, _, CHUNKS> { first, second };
         let place = |r| rows.row(kv_head, m * BM as u32 + r).map(|(query, head)| [batch, head, query, 0]);
+        let from = |r, column| place(r).map(|[batch, head, query, _]| [batch, head, query, column]);
         // Before V, at the start: behind a whole ring's loads Q would come late.
         let arriving = q_s.fetch(q.get().gather(place));
+        let second_arriving = second_q_s.as_mut().map(|q_s| q_s.fetch(q.get().gather(|r| from(r, D as u32))));
         if core::mem::take(&mut at_start) {
             v_pipe.follow();
         }
         let mut vs = v_pipe.loads(
             blocks.all(),
             #[inline(always)]
-            |s, j| copy(v.get().paged(pages, [batch, kv_head, j], keys.count as u32), v_s.at(s)),
+            |s, j| {
+                let tile = v.get().paged(pages, [batch, kv_head, j], keys.count as u32);
+                copy(tile.of_columns(columns), v_s.at(s))
+            },
         );
         if !cta.computes() {
             continue;
         }
         arriving.wait();
+        if let Some(arriving) = second_arriving {
+            arriving.wait();
+        }
+        let q = |c| if c == 0 { q_s.full() } else { second_q_s.as_ref().map_or(q_s.full(), Scratch::full) };
         let codes = cache.get().codes.codes();
         let [k_scale, v_scale] = cache.get().scales::<T, C>(kv_head);
         let sloped = F::CHANGES && terms.get().sloped();
@@ -110,14 +145,12 @@ pub fn decode<
             },
         );
         if !blocks.none() {
-            let k = ks.acquire();
-            let keys_of = C::operand(&mut k_room, k_s.at(k.full()), codes);
-            let mut s = gemm(Y::default(), q_s.full(), keys_of.t(), Fresh::new()).wait();
+            let (s, k) = ks.scores(q, &k_s, (&mut k_room, codes), || ());
+            let mut s = s.wait();
             ks.release(k);
             for j in blocks.all().start..blocks.last() {
-                let k = ks.acquire();
-                let keys_of = C::operand(&mut k_room, k_s.at(k.full()), codes);
-                let next = gemm(Y::default(), q_s.full(), keys_of.t(), Fresh::new()).commit();
+                let (next, k) = ks.scores(q, &k_s, (&mut k_room, codes), || ());
+                let next = next.commit();
                 let (p, weighted) = weigh(s, acc, j);
                 let v = vs.acquire();
                 let values = C::operand(&mut v_room, v_s.at(v.full()), codes);
@@ -141,14 +174,19 @@ pub fn decode<
         }
         let (inverse, log2) = softmax.finish_with(&sinks);
         let acc = acc.zip_rows(&inverse.map(|by| by * v_scale).along(), |x, by| x * by);
+        let column = columns * DV as u32;
         if rows.splits() == 1 {
-            copy(acc.cast::<T>(), o.get().scatter(place));
-            copy(log2.map(|log2| log2 * LN_2), lse.get().scatter(place));
+            copy(acc.cast::<T>(), o.get().scatter(|r| from(r, column)));
+            if columns == 0 {
+                copy(log2.map(|log2| log2 * LN_2), lse.get().scatter(place));
+            }
         } else {
             let row = |r| place(r).map(|[batch, head, query, _]| rows.result(batch, head, query));
             let part = parts.get().part(split * parts.get().step, row);
-            copy(acc, part);
-            copy(log2, part);
+            copy(acc, part.from_column(column));
+            if columns == 0 {
+                copy(log2, part);
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 
 mod bias;
 mod cache;
+mod chunks;
 mod decode_list;
 mod flash_decoding;
 pub mod gradient;
@@ -44,11 +45,12 @@ use core::f32::consts::LN_2;
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
-    ChainedGemm, Cta, Element, Fragment, Fresh, Global, GlobalMut, HandsOut, InPlace, OnlineSoftmax, Pending,
-    RowMajor, Rows, Shared, copy, gemm,
+    ChainedGemm, Codes, Cta, Fill, Fragment, Gemm, Global, GlobalMut, HandsOut, InPlace, OnlineSoftmax,
+    Pending, RowMajor, Rows, Shared, copy, gemm,
 };
 
 use crate::bias::added;
+use crate::chunks::KeyLoads;
 
 /// O = softmax(scale score(Q Kᵀ) + mask) V (Milakov & Gimelshein 2018; Dao 2023; Shah et al. 2024).
 ///
@@ -57,19 +59,20 @@ use crate::bias::added;
 /// each score before the softmax, with `cap`; `scale` is that of its result times log2(e); `terms` has the heads' sinks, which join the sum of a
 /// row's exponentials, and slopes; `bias`, if it has any
 /// rows, is \[batch, heads, queries, keys\] and added to scaled ones. Columns of Q, K and V that are
-/// not there are zeros. A CTA takes tiles of `BM` queries in the order of `order`, packed ones from a queue in that of `list` if there is one,
+/// not there are zeros; those of Q and K lie in `CHUNKS` chunks of `D`, one or two. A CTA takes tiles of `BM` queries in the order of `order`, packed ones from a queue in that of `list` if there is one,
 /// and walks over their keys in blocks of `BN`, last to first, or over those that lists name ([`Listed`]); packed queries may have keys in the
 /// pages of a cache, \[pages, KV heads, rows, columns\]; the softmax of one block runs under the next block's Q Kᵀ and its own P V.
 #[kernel(program = P)]
 pub fn attention<
     P: HandsOut,
     Y,
-    T: Element,
+    T: Kept<T>,
     F: Score,
     S: Sequences,
     const BM: usize,
     const BN: usize,
     const D: usize,
+    const CHUNKS: usize,
     const DV: usize,
     const STAGES: usize,
 >(
@@ -92,12 +95,19 @@ pub fn attention<
 {
     let (k_stages, v_stages) = (cta.stages::<STAGES>(), cta.stages::<STAGES>());
     let q_stage = cta.stages::<1>();
-    let q_s = q_stage.alloc::<Shared<T, BM, D, _, _>>(&mut cta);
-    let k_s = k_stages.alloc::<Shared<T, BN, D, _, _>>(&mut cta);
+    let second = if CHUNKS > 1 { Some(cta.stages::<STAGES>()) } else { None };
+    let q_s = [0, 1].map(
+        #[inline(always)]
+        |c| q_stage.alloc_if::<Shared<T, BM, D, _, _>>(c < CHUNKS, &mut cta),
+    );
+    let k_s = chunks::tiles((&k_stages, second.as_ref()), &mut cta);
     let v_s = v_stages.alloc::<Shared<T, BN, DV, _, _>>(&mut cta);
-    let mut out = cta.output::<T, BM, DV, Y>();
+    let mut k_room = T::room::<P, BN, D, <Y as Gemm<T, BM, BN, D>>::B>(&mut cta);
+    // Two chunks of queries leave no memory to store through.
+    let mut out = if CHUNKS == 1 { Some(cta.output::<T, BM, DV, Y>()) } else { None };
     let (mut k_pipe, mut v_pipe) = (cta.pipeline(k_stages), cta.pipeline(v_stages));
     let mut q_pipe = cta.pipeline_by_warpgroup(q_stage);
+    let mut second = if let Some(stages) = second { Some(cta.pipeline(stages)) } else { None };
     let turns = cta.turns();
     let slots = cta.tile_slots_if(S::QUEUED);
     let mut queue = S::queue(slots, order, list);
@@ -119,22 +129,49 @@ pub fn attention<
         let mut qs = q_pipe.loads(
             once,
             #[inline(always)]
-            |s, _| copy(q.get().tile(place).of_rows(first_query, queries), q_s.at(s)),
-        );
-        let mut ks = k_pipe.loads(
-            blocks.steps(),
-            #[inline(always)]
-            |s, j| match S::CACHED {
-                false => copy(k.get().tile([matrix, kv_head, j, 0]).of_rows(first_key, u32::MAX), k_s.at(s)),
-                true => copy(cache.get().tile(k.get(), [batch, kv_head, j], of_keys), k_s.at(s)),
+            |s, _| {
+                copy(q.get().tile(place).of_rows(first_query, queries), q_s[0].at(s));
+                if CHUNKS > 1 {
+                    copy(q.get().tile([matrix, head, m, 1]).of_rows(first_query, queries), q_s[1].at(s));
+                }
             },
         );
+        let load = identity(
+            #[inline(always)]
+            |s: Fill<'_, P, STAGES>, j, c: u32| match S::CACHED {
+                false => copy(
+                    k.get().tile([matrix, kv_head, j, c]).of_rows(first_key, u32::MAX),
+                    k_s[c as usize].at(s),
+                ),
+                true => {
+                    copy(cache.get().tile(k.get(), [batch, kv_head, j, c], of_keys), k_s[c as usize].at(s))
+                }
+            },
+        );
+        let first = k_pipe.loads(
+            blocks.steps(),
+            #[inline(always)]
+            |s, j| load(s, j, 0),
+        );
+        let second = if CHUNKS > 1
+            && let Some(pipe) = &mut second
+        {
+            let loads = pipe.loads(
+                blocks.steps(),
+                #[inline(always)]
+                |s, j| load(s, j, 1),
+            );
+            Some(loads)
+        } else {
+            None
+        };
+        let mut ks = KeyLoads::<_, _, _, _, _, CHUNKS> { first, second };
         let mut vs = v_pipe.loads(
             blocks.steps(),
             #[inline(always)]
             |s, j| match S::CACHED {
                 false => copy(v.get().tile([matrix, kv_head, j, 0]).of_rows(first_key, u32::MAX), v_s.at(s)),
-                true => copy(cache.get().tile(v.get(), [batch, kv_head, j], of_keys), v_s.at(s)),
+                true => copy(cache.get().tile(v.get(), [batch, kv_head, j, 0], of_keys), v_s.at(s)),
             },
         );
         if !cta.computes() {
@@ -153,8 +190,9 @@ pub fn attention<
         );
         if !none {
             let mut softmax = OnlineSoftmax::<BM, BN, Y>::new(scale);
-            let (q, k) = (qs.acquire(), ks.acquire());
-            let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).wait();
+            let q = qs.acquire();
+            let (s, k) = ks.scores(|c| q_s[c].at(q.full()), &k_s, (&mut k_room, Codes::E4M3), || ());
+            let s = s.wait();
             ks.release(k);
             let first = blocks.first();
             let s = changed(s, first);
@@ -168,9 +206,9 @@ pub fn attention<
                 (p.cast::<T>().operand(), acc),
                 #[inline(always)]
                 |(p, acc), j, masked| {
-                    let k = ks.acquire();
-                    turns.take();
-                    let s = gemm(Y::default(), q_s.at(q.full()), k_s.at(k.full()).t(), Fresh::new()).commit();
+                    let room = (&mut k_room, Codes::E4M3);
+                    let (s, k) = ks.scores(|c| q_s[c].at(q.full()), &k_s, room, || turns.take());
+                    let s = s.commit();
                     let v = vs.acquire();
                     let acc = gemm(Y::default(), p, v_s.at(v.full()), acc);
                     let (s, acc) = s.behind(acc, || turns.pass());
@@ -192,10 +230,13 @@ pub fn attention<
         }
         // Read again: in no register over the loop.
         let Sequence { first_query, queries, .. } = sequences.get(batch);
-        out.store(
-            acc.zip_rows(&inverse.along(), |x, by| x * by).cast::<T>(),
-            o.get().tile(place).of_rows(first_query, queries),
-        );
+        let result = acc.zip_rows(&inverse.along(), |x, by| x * by).cast::<T>();
+        let mut o = o.get();
+        let to = o.tile(place).of_rows(first_query, queries);
+        match &mut out {
+            Some(out) => out.store(result, to),
+            None => copy(result, to),
+        }
         let mut lse = lse.get();
         if lse.rows() > 0 {
             // Of a tile without keys the sink alone.

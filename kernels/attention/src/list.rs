@@ -9,6 +9,7 @@ use tilewright_device::tile::{
 use tilewright_device::{bf16, f16, kernels};
 
 use crate::attention;
+use crate::kept::Kept;
 use crate::keys::{Blocks, Keys};
 use crate::listed::Listed;
 use crate::prepare::list_sequences;
@@ -43,9 +44,9 @@ pub struct AttentionKernel {
 
 #[rustfmt::skip]
 impl<
-    P: Reads + HandsOut, Y, T: Element, F: Score, S: Sequences, const BM: usize, const BN: usize, const D: usize, const DV: usize,
-    const STAGES: usize,
-> Described for attention<P, Y, T, F, S, BM, BN, D, DV, STAGES>
+    P: Reads + HandsOut, Y, T: Kept<T>, F: Score, S: Sequences, const BM: usize, const BN: usize, const D: usize, const CHUNKS: usize,
+    const DV: usize, const STAGES: usize,
+> Described for attention<P, Y, T, F, S, BM, BN, D, CHUNKS, DV, STAGES>
 where
     Y: ChainedGemm<T, BM, BN, D, DV>,
 {
@@ -57,7 +58,7 @@ where
         cached: S::CACHED,
         listed: S::LISTED,
         tile: [BM as u32, BN as u32],
-        columns: [D as u32, DV as u32],
+        columns: [(CHUNKS * D) as u32, DV as u32],
         stages: STAGES as u32,
         any_strides: P::ANY_STRIDES,
         blocks: Keys::blocks::<BM, BN>,
@@ -85,6 +86,27 @@ impl Configuration for ReadPages {
     const ELECTS: bool = true;
 }
 
+/// Two consumer warpgroups and a producer for each chunk of keys, for values and for queries.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OfTwoChunks;
+
+impl Configuration for OfTwoChunks {
+    const CONSUMER_WARPGROUPS: u32 = 2;
+    const PRODUCERS: Producers = Producers::Separate(4);
+    const REGISTERS: Option<RegisterBudget> = TwoConsumersThreeProducers::REGISTERS;
+}
+
+/// The same for page tables.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PagesOfTwoChunks;
+
+impl Configuration for PagesOfTwoChunks {
+    const CONSUMER_WARPGROUPS: u32 = 2;
+    const PRODUCERS: Producers = OfTwoChunks::PRODUCERS;
+    const REGISTERS: Option<RegisterBudget> = ReadPages::REGISTERS;
+    const ELECTS: bool = true;
+}
+
 /// A consumer warpgroup and two producers, which have registers for lists and a queue, with two CTAs an SM.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadListsTwoPerSm;
@@ -96,6 +118,7 @@ impl Configuration for ReadListsTwoPerSm {
     const CTAS_PER_SM: u32 = 2;
 }
 
+// Behind the sequences: queries of a tile, keys of a block, columns of a chunk of Q and K and how many chunks, columns of V, stages.
 // Columns that a tensor lacks are zeros, so each width serves the narrower ones too; V and O that are wider take several launches.
 // Blocks of keys fill the shared memory of Hopper with two stages. On Ampere a warp has registers for 128 columns of O.
 #[rustfmt::skip]
@@ -110,58 +133,66 @@ kernels! {
 
     for T in [f16, bf16], (LIE, S, C) in LIES, (SCORE, F) in ONE {
         sm_90: [attention_sm_90_ T _ SCORE LIE 128x128d64x64s2]:
-            attention<WarpSpecialized<C>, FullRow<2>, T, F, S, 128, 128, 64, 64, 2>;
+            attention<WarpSpecialized<C>, FullRow<2>, T, F, S, 128, 128, 64, 1, 64, 2>;
         sm_90: [attention_sm_90_ T _ SCORE LIE 128x96d192x128s2]:
-            attention<WarpSpecialized<C>, FullRow<2>, T, F, S, 128, 96, 192, 128, 2>;
+            attention<WarpSpecialized<C>, FullRow<2>, T, F, S, 128, 96, 192, 1, 128, 2>;
         sm_80: [attention_sm_80_ T _ SCORE LIE 64x64d64x64s2]:
-            attention<Multistage<4, Vectors>, warp::FullRow<4>, T, F, S, 64, 64, 64, 64, 2>;
+            attention<Multistage<4, Vectors>, warp::FullRow<4>, T, F, S, 64, 64, 64, 1, 64, 2>;
     }
     for T in [f16, bf16], (LIE, S) in [(_, Equal), (_packed_, Packed)] {
         sm_90: [attention_sm_90_ T _plain LIE 192x128d64x64s2]:
-            attention<WarpSpecialized<ThreeConsumersThreeProducers>, FullRow<3>, T, Plain, S, 192, 128, 64, 64, 2>;
+            attention<WarpSpecialized<ThreeConsumersThreeProducers>, FullRow<3>, T, Plain, S, 192, 128, 64, 1, 64, 2>;
     }
     for T in [f16, bf16] {
         sm_90: [attention_sm_90_ T _plain_128x80d192x192s2]:
-            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, Plain, Equal, 128, 80, 192, 192, 2>;
+            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, Plain, Equal, 128, 80, 192, 1, 192, 2>;
     }
     for T in [f16, bf16], (LIE, S, C) in LIES, (SCORE, F) in BOTH {
         sm_90: [attention_sm_90_ T _ SCORE LIE 128x128d128x128s2]:
-            attention<WarpSpecialized<C>, FullRow<2>, T, F, S, 128, 128, 128, 128, 2>;
+            attention<WarpSpecialized<C>, FullRow<2>, T, F, S, 128, 128, 128, 1, 128, 2>;
         sm_90: [attention_sm_90_ T _ SCORE LIE 128x64d256x256s2]:
-            attention<WarpSpecialized<C>, FullRow<2>, T, F, S, 128, 64, 256, 256, 2>;
+            attention<WarpSpecialized<C>, FullRow<2>, T, F, S, 128, 64, 256, 1, 256, 2>;
         sm_80: [attention_sm_80_ T _ SCORE LIE 64x64d128x128s2]:
-            attention<Multistage<4, Vectors>, warp::FullRow<4>, T, F, S, 64, 64, 128, 128, 2>;
+            attention<Multistage<4, Vectors>, warp::FullRow<4>, T, F, S, 64, 64, 128, 1, 128, 2>;
+    }
+    for T in [f16, bf16], (LIE, S, C) in [(_, Equal, OfTwoChunks), (_packed_, InCache, PagesOfTwoChunks)], (SCORE, F) in BOTH {
+        sm_90: [attention_sm_90_ T _ SCORE LIE 128x64d512x256s1]:
+            attention<WarpSpecialized<C>, FullRow<2>, T, F, S, 128, 64, 256, 2, 256, 1>;
     }
     // They compute plain scores too, for which none are made: tiles of 128 x 32 took 0.4% longer so. Those that read elements were not measured.
     for T in [f16, bf16], (LIE, S) in [(_, Equal), (_packed_, InCache)], (SCORE, F) in CAPPED {
         sm_80: [attention_sm_80_ T _ SCORE LIE 128x32d256x128s2]:
-            attention<Multistage<8, Vectors>, warp::FullRow<8>, T, F, S, 128, 32, 256, 128, 2>;
+            attention<Multistage<8, Vectors>, warp::FullRow<8>, T, F, S, 128, 32, 256, 1, 128, 2>;
         sm_80: [attention_sm_80_ T _ SCORE LIE 64x32d256x128s2]:
-            attention<Multistage<4, Elements>, warp::FullRow<4>, T, F, S, 64, 32, 256, 128, 2>;
+            attention<Multistage<4, Elements>, warp::FullRow<4>, T, F, S, 64, 32, 256, 1, 128, 2>;
+        sm_80: [attention_sm_80_ T _ SCORE LIE 64x32d512x128s2]:
+            attention<Multistage<4, Vectors>, warp::FullRow<4>, T, F, S, 64, 32, 512, 1, 128, 2>;
+        sm_80: [attention_sm_80_ T _ SCORE LIE 64x16d512x128s1]:
+            attention<Multistage<4, Elements>, warp::FullRow<4>, T, F, S, 64, 16, 512, 1, 128, 1>;
     }
     // Heads of 64 columns with a bias, a cap or slopes, which would be multiplied as if they had 128.
     for T in [f16, bf16], (SCORE, F) in CAPPED {
         sm_90: [attention_sm_90_ T _ SCORE _128x128d64x64s2]:
-            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, F, Equal, 128, 128, 64, 64, 2>;
+            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, F, Equal, 128, 128, 64, 1, 64, 2>;
     }
     // Tiles of 64 x 64 are for blocks that larger ones do not divide, two of them on an SM.
     for T in [f16, bf16] {
         sm_90: [attention_sm_90_ T _plain_listed_128x128d64x64s2]:
-            attention<WarpSpecialized<ReadLists>, FullRow<2>, T, Plain, Listed, 128, 128, 64, 64, 2>;
+            attention<WarpSpecialized<ReadLists>, FullRow<2>, T, Plain, Listed, 128, 128, 64, 1, 64, 2>;
         sm_90: [attention_sm_90_ T _plain_listed_64x64d64x64s2]:
-            attention<WarpSpecialized<ReadListsTwoPerSm>, FullRow<1>, T, Plain, Listed, 64, 64, 64, 64, 2>;
+            attention<WarpSpecialized<ReadListsTwoPerSm>, FullRow<1>, T, Plain, Listed, 64, 64, 64, 1, 64, 2>;
         sm_90: [attention_sm_90_ T _plain_listed_128x128d128x128s2]:
-            attention<WarpSpecialized<ReadLists>, FullRow<2>, T, Plain, Listed, 128, 128, 128, 128, 2>;
+            attention<WarpSpecialized<ReadLists>, FullRow<2>, T, Plain, Listed, 128, 128, 128, 1, 128, 2>;
         sm_90: [attention_sm_90_ T _plain_listed_64x64d128x128s2]:
-            attention<WarpSpecialized<ReadListsTwoPerSm>, FullRow<1>, T, Plain, Listed, 64, 64, 128, 128, 2>;
+            attention<WarpSpecialized<ReadListsTwoPerSm>, FullRow<1>, T, Plain, Listed, 64, 64, 128, 1, 128, 2>;
         sm_90: [attention_sm_90_ T _plain_listed_128x64d256x256s2]:
-            attention<WarpSpecialized<ReadLists>, FullRow<2>, T, Plain, Listed, 128, 64, 256, 256, 2>;
+            attention<WarpSpecialized<ReadLists>, FullRow<2>, T, Plain, Listed, 128, 64, 256, 1, 256, 2>;
         sm_90: [attention_sm_90_ T _plain_listed_64x64d256x256s2]:
-            attention<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, Plain, Listed, 64, 64, 256, 256, 2>;
+            attention<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, Plain, Listed, 64, 64, 256, 1, 256, 2>;
         sm_80: [attention_sm_80_ T _plain_listed_64x64d128x128s2]:
-            attention<Multistage<4, Vectors>, warp::FullRow<4>, T, Plain, Listed, 64, 64, 128, 128, 2>;
+            attention<Multistage<4, Vectors>, warp::FullRow<4>, T, Plain, Listed, 64, 64, 128, 1, 128, 2>;
         sm_80: [attention_sm_80_ T _plain_listed_64x32d256x128s2]:
-            attention<Multistage<4, Elements>, warp::FullRow<4>, T, Plain, Listed, 64, 32, 256, 128, 2>;
+            attention<Multistage<4, Elements>, warp::FullRow<4>, T, Plain, Listed, 64, 32, 256, 1, 128, 2>;
     }
 }
 

@@ -277,15 +277,16 @@ impl CachedKeys {
     /// No cache.
     pub const NONE: Self = CachedKeys { pages: PageTable::NONE, given: 0, padding: 0 };
 
-    /// Tile `index` of a sequence's keys or values, of which there are `count`: in the cache, or in the rows of matrix 0 from `first` on.
+    /// Tile `index` of a sequence's keys or values, of which there are `count`, and of their columns tile `column`: in the cache, or in the rows of matrix 0
+    /// from `first` on.
     #[inline(always)]
     pub fn tile<T: Element, const BOX: usize>(
         &self,
         of: Global<T, 4, RowMajor, BOX>,
-        [sequence, head, index]: [u32; 3],
+        [sequence, head, index, column]: [u32; 4],
         [first, count]: [u32; 2],
     ) -> PagedTile<T, BOX> {
-        of.paged(self.pages, [sequence * self.given, head, index], count).or_rows(first)
+        of.paged(self.pages, [sequence * self.given, head, index], count).of_columns(column).or_rows(first)
     }
 }
 

@@ -33,7 +33,8 @@ pub(crate) unsafe fn paged_tma<T, L, const BOX: usize, const R: usize, const C: 
     let boxes = |across: u32, page: u32, row: u32| {
         let mut along = 0;
         while along < line / SWIZZLE_BYTES {
-            let coords = [along * SWIZZLE_BYTES / T::BYTES as u32, row, from.head, page];
+            let coords =
+                [(from.column * line + along * SWIZZLE_BYTES) / T::BYTES as u32, row, from.head, page];
             let to = to + (along * lines + across) * SWIZZLE_BYTES;
             // SAFETY: passed on; the boxes tile the destination, and the barrier expects all their bytes, which
             // TMA delivers in full also where a box reaches outside the tensor.
@@ -61,15 +62,15 @@ pub(crate) unsafe fn paged_tma<T, L, const BOX: usize, const R: usize, const C: 
     }
 }
 
-/// The address of byte `byte` of the tile's row `row`, and whether it is inside the sequence and the tensor.
+/// The address of element `col` of row `row` of a tile of `lines` x `columns`, and whether it is inside the sequence and the tensor.
 #[inline(always)]
 fn place<T: Element, const BOX: usize>(
     from: &PagedTile<T, BOX>,
-    lines: u32,
+    [lines, columns]: [u32; 2],
     row: u32,
     col: u32,
 ) -> (*mut T, bool) {
-    let row = from.index * lines + row;
+    let (row, col) = (from.index * lines + row, from.column * columns + col);
     let inside = row < from.rows && col < from.of.shape[3];
     let (page, row) = if inside { from.pages.place(from.sequence, row) } else { (u32::MAX, 0) };
     let offset = page as u64 * from.of.strides[0]
@@ -94,7 +95,7 @@ pub(crate) unsafe fn paged_vectors<T, L, const BOX: usize, const R: usize, const
 {
     let (lines, line) = (R as u32, (C * T::BYTES) as u32);
     for_each_piece(lines, line, threads, 8, |row, byte| {
-        let (source, inside) = place(&from, lines, row, byte / T::BYTES as u32);
+        let (source, inside) = place(&from, [lines, C as u32], row, byte / T::BYTES as u32);
         // SAFETY: passed on; only pieces inside the tensor are read.
         unsafe { cp_async::copy16_if(to + L::offset(lines, line, row, byte), source.cast(), inside) }
     });
@@ -119,7 +120,7 @@ pub(crate) unsafe fn paged_elements<T, L, const BOX: usize, const R: usize, cons
         let mut words = [0; 4];
         let mut i = 0;
         while i < PIECE / T::BYTES as u32 {
-            let (source, inside) = place(&from, lines, row, byte / T::BYTES as u32 + i);
+            let (source, inside) = place(&from, [lines, C as u32], row, byte / T::BYTES as u32 + i);
             // SAFETY: only elements inside the tensor are read.
             words[(i / per_word) as usize] |= unsafe { read_if(source, inside) } << (i % per_word * bits);
             i += 1;

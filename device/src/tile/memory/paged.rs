@@ -87,7 +87,7 @@ impl PageTable {
 
 impl PassedAsIs for PageTable {}
 
-/// A tile of a sequence in pages: whole rows, as many as it has from a multiple of that on.
+/// A tile of a sequence in pages: as many rows as it has, from a multiple of that on; columns likewise, from the first on unless said.
 pub struct PagedTile<T, const BOX: usize> {
     pub(in crate::tile) of: Global<T, 4, RowMajor, BOX>,
     pub(in crate::tile) pages: PageTable,
@@ -95,6 +95,8 @@ pub struct PagedTile<T, const BOX: usize> {
     pub(in crate::tile) head: u32,
     /// Which tile of the sequence.
     pub(in crate::tile) index: u32,
+    /// Which tile of its columns.
+    pub(in crate::tile) column: u32,
     /// Rows of the sequence.
     pub(in crate::tile) rows: u32,
     /// The row of its matrix at which a sequence without pages begins.
@@ -111,10 +113,16 @@ impl<T: Element, const BOX: usize> PagedTile<T, BOX> {
         PagedTile { first, is_matrix: self.pages.address == 0, ..self }
     }
 
+    /// The tile `column` tiles further along the columns.
+    #[inline(always)]
+    pub fn of_columns(self, column: u32) -> Self {
+        PagedTile { column, ..self }
+    }
+
     /// The tile of a matrix.
     #[inline(always)]
     pub(in crate::tile) fn matrix(self) -> GlobalTile<T, 4, RowMajor, BOX> {
-        self.of.tile([self.sequence, self.head, self.index, 0]).of_rows(self.first, u32::MAX)
+        self.of.tile([self.sequence, self.head, self.index, self.column]).of_rows(self.first, u32::MAX)
     }
 }
 
@@ -124,6 +132,6 @@ impl<T: Element, const BOX: usize> Global<T, 4, RowMajor, BOX> {
     /// Pages that the tensor does not have are zeros. Rows behind the sequence's last are zeros or what else its page holds.
     #[inline(always)]
     pub fn paged(self, pages: PageTable, [sequence, head, index]: [u32; 3], rows: u32) -> PagedTile<T, BOX> {
-        PagedTile { of: self, pages, sequence, head, index, rows, first: 0, is_matrix: false }
+        PagedTile { of: self, pages, sequence, head, index, column: 0, rows, first: 0, is_matrix: false }
     }
 }

@@ -30,7 +30,7 @@ use half::{bf16, f16};
 /// | `Threads<TY, TX, RUN>`, B row-major | 1, 2, 4, 8 or 16 for each of `TY` threads | as many for each of `TX` | f32, exactly |
 /// | `KMajor<Threads<TY, TX>>`, A row-major, B column-major | as `Threads` | as `Threads` | f32, exactly |
 ///
-/// K of 16-bit elements is 16, 32, 320, 576 or a multiple of 16 from 64 to 256; of f32 16, 32, 64 or 128. A policy that takes A from a
+/// K of 16-bit elements is 16, 32, 320, 512, 576 or a multiple of 16 from 64 to 256; of f32 16, 32, 64 or 128. A policy that takes A from a
 /// fragment too is [`GemmRegisters`].
 ///
 /// # Generic policies
@@ -99,7 +99,7 @@ pub trait GemmRegisters<T: Element, const M: usize, const N: usize, const K: usi
 /// The shared layout of an operand tile with lines of `K` elements.
 #[diagnostic::on_unimplemented(
     message = "an operand tile of depth {K} of `{Self}` has no swizzled layout",
-    note = "16-bit elements: 16, 32, 320, 576, or a multiple of 16 from 64 to 256; of 64 where K is contiguous; f32: 16, 32, 64, 128"
+    note = "16-bit elements: 16, 32, 320, 512, 576, or a multiple of 16 from 64 to 256; of 64 where K is contiguous; f32: 16, 32, 64, 128"
 )]
 pub trait OperandLayout<const K: usize>: Element {
     /// The layout: the widest swizzle that a multiple of K up to 64 fills.
@@ -108,7 +108,7 @@ pub trait OperandLayout<const K: usize>: Element {
 
 macro_rules! operand_layouts {
     ($($t:ident)*) => { $(
-        operand_layouts!($t: 32 => 16; 64 => 32; 128 => 64 80 96 112 128 144 160 176 192 208 224 240 256 320 576;);
+        operand_layouts!($t: 32 => 16; 64 => 32; 128 => 64 80 96 112 128 144 160 176 192 208 224 240 256 320 512 576;);
     )* };
     ($t:ident: $($swizzle:literal => $($k:literal)*;)*) => { $($(
         #[diagnostic::do_not_recommend]

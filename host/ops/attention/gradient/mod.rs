@@ -43,7 +43,7 @@ pub type AttentionGradientCandidate = Candidate<Compiled>;
 /// - A NaN or an infinity may reach all gradients of its sequence and head, and of those that share its keys.
 /// - [Slopes](Attention::alibi_slopes), a [bias](Attention::bias) and [sinks](Attention::sinks) are those of the attention; packed sequences have no bias here either. Slopes and a bias take the kernels
 ///   that compute scores twice, on capped scores slower ones.
-/// - At most 65535 heads, and sequences. Without batch or heads nothing is done.
+/// - D and DV are 1 to 256. At most 65535 heads, and sequences. Without batch or heads nothing is done.
 ///
 /// A call does not wait and allocates no device memory, but for the [`workspace`](Self::workspace) if none was given; it can be captured in a
 /// [`Graph`](crate::Graph).

@@ -8,7 +8,7 @@ use tilewright_attention::gradient::{ALIGNED, LINE, Ranges, Scales};
 use super::choose::{Compiled, kernels};
 use crate::ops::attention::cache::{Cached, int};
 use crate::ops::attention::packed::Offsets;
-use crate::ops::attention::problem::{Options, Size, seen};
+use crate::ops::attention::problem::{MAX_COLUMNS, Options, Size, seen};
 use crate::ops::attention::terms::Terms;
 use crate::ops::frame::{Operand, of_shape};
 use crate::ops::scores::{scale, softcap};
@@ -73,7 +73,8 @@ impl Problem {
     ) -> Result<Self> {
         let [d_q, d_k, d_v] = outputs;
         let device = d_q.device();
-        let size = Size::new([q.shape(), k.shape(), v.shape(), o.shape()], &Cached::default(), None)?;
+        let size =
+            Size::new([q.shape(), k.shape(), v.shape(), o.shape()], &Cached::default(), None, MAX_COLUMNS)?;
         let expect = |name, shape: &[usize], want: &[usize], because: &str| {
             let wrong = || Error::argument(name, of_shape(shape), format!("of shape {want:?}: {because}"));
             if shape == want { Ok(()) } else { Err(wrong()) }

@@ -7,7 +7,7 @@ use tilewright_attention::scaled::{HeadScales, VALUES_TILE};
 
 use crate::ops::HalfElement;
 use crate::ops::attention::cache::Cached;
-use crate::ops::attention::problem::{Options, Size, log_sum_exp, seen};
+use crate::ops::attention::problem::{MAX_COLUMNS, Options, Size, log_sum_exp, seen};
 use crate::ops::frame::{Named, check, of_shape, units};
 use crate::ops::scores;
 use crate::tensor::{Layout, Places, Untyped};
@@ -71,7 +71,8 @@ impl Problem {
         let device = o.device();
         check(device, named(inputs, o, others).into_iter().flatten())?;
         let [q, k, v] = inputs;
-        let size = Size::new([q.shape(), k.shape(), v.shape(), o.shape()], &Cached::default(), None)?;
+        let size =
+            Size::new([q.shape(), k.shape(), v.shape(), o.shape()], &Cached::default(), None, MAX_COLUMNS)?;
         let Size { batch, heads, kv_heads, queries, keys, columns: [d, _], .. } = size;
         let lse = log_sum_exp(others.lse, &o.untyped(), [batch, heads, queries])?;
         let names = ["scale_q", "scale_k", "scale_v"];

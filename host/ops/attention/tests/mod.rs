@@ -108,10 +108,10 @@ fn shapes_must_fit_together() {
     let message =
         "`k` was of shape [1, 4, 90, 64]; it must be of a number of heads that divides the 6 of `q`";
     assert_eq!(Views::new(&device, heads).message(&Attention::new()), message);
-    for (columns, name) in [([257, 64], "q"), ([0, 64], "q"), ([64, 300], "v")] {
+    for (columns, name) in [([513, 64], "q"), ([0, 64], "q"), ([64, 600], "v")] {
         let message = Views::of(&device, 70, 90, columns).message(&Attention::new());
         assert!(message.starts_with(&format!("`{name}` was of shape [1, 2, ")), "{message}");
-        assert!(message.ends_with("; it must be of a head dimension from 1 to 256"), "{message}");
+        assert!(message.ends_with("; it must be of a head dimension from 1 to 512"), "{message}");
     }
 }
 
