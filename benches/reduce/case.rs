@@ -5,6 +5,8 @@ use std::fmt;
 use tilewright::DType;
 use tilewright::ops::Reduction;
 
+use crate::shapes::unlisted;
+
 /// What is done to a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -76,6 +78,16 @@ pub fn all() -> Vec<Case> {
         TOP_K.iter().for_each(|&(shape, found)| add(Op::TopK(found), shape));
     }
     all
+}
+
+/// The same, and sums over the rows and the columns of matrices that these words name, such as `777x1001`.
+pub fn named(words: &[String]) -> Vec<Case> {
+    let mut cases = all();
+    for [rows, cols] in unlisted(words, &ROWS) {
+        let ops = [Op::Rows(Reduction::Sum), Op::Columns(Reduction::Sum)];
+        cases.extend(TYPES.iter().flat_map(|&dtype| ops.map(|op| Case { op, dtype, rows, cols })));
+    }
+    cases
 }
 
 impl Case {

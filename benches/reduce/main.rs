@@ -5,7 +5,8 @@
 //! cargo bench --bench reduce -- --table [WORDS]    the table alone
 //! ```
 //!
-//! WORDS select cases, by operator, type, and the shape or its beginning: `columns f16 8192`. The table takes a CUDA graph over
+//! WORDS select cases, by operator, type, and the shape or its beginning: `columns f16 8192`; sums over the rows or columns of shapes that are in no table are
+//! measured too: `columns f16 777x1001`. The table takes a CUDA graph over
 //! rotating tensors, all variants in one run and in shuffled order, and gives medians. Each case's results are compared with f64 first.
 
 mod case;
@@ -14,6 +15,8 @@ mod common;
 #[path = "../common/copies.rs"]
 mod copies;
 mod problem;
+#[path = "../common/shapes.rs"]
+mod shapes;
 
 use std::process::ExitCode;
 
@@ -31,7 +34,9 @@ fn main() -> ExitCode {
 
 fn run(device: &Device, arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
-        Some((mode, words)) if mode == "--table" => tabulate(device, &common::selected(case::all(), words)?),
+        Some((mode, words)) if mode == "--table" => {
+            tabulate(device, &common::selected(case::named(words), words)?)
+        }
         _ => {
             let throughput = |case: &Case| Throughput::Bytes(case.bytes() as u64);
             let measured = measure::all(device, "reduce", &case::all(), throughput, |case| {

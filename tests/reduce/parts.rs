@@ -9,8 +9,14 @@ use tilewright_support::suite::Outcome;
 use crate::case::{Elements, assert_results};
 
 /// Shapes whose results are divided, and over what.
-const DIVIDED: [([usize; 2], usize); 4] =
-    [([1, 1 << 18], 1), ([2, 100_001], 1), ([20_000, 8], 0), ([10_000, 5], 0)];
+const DIVIDED: [([usize; 2], usize); 6] = [
+    ([1, 1 << 18], 1),
+    ([2, 100_001], 1),
+    ([20_000, 8], 0),
+    ([10_000, 5], 0),
+    ([1003, 33], 0),
+    ([1000, 36], 0),
+];
 
 /// Sums, norms and means of divided results, in memory that is given or not.
 pub fn few_results(device: &Device) -> Outcome {
@@ -51,7 +57,9 @@ pub fn few_results(device: &Device) -> Outcome {
 /// Every kernel gives the same bits again.
 pub fn the_same_bits(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;
-    for (shape, dim) in [([5, 20_001], 1), ([3000, 24], 0), ([1, 1 << 18], 1), ([20_000, 8], 0)] {
+    for (shape, dim) in
+        [([5, 20_001], 1), ([3000, 24], 0), ([1, 1 << 18], 1), ([20_000, 8], 0), ([1003, 33], 0)]
+    {
         let x = Tensor::from_slice(device, &normal::<f32>(8, shape[0] * shape[1]), &shape)?;
         let mut y = Tensor::<f32>::zeros(device, &[shape[1 - dim]])?;
         let candidates = Reduce::new(Reduction::Sum).candidates(&x.view(), &[dim], &y.view_mut())?;

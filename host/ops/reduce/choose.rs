@@ -8,10 +8,14 @@ use tilewright_reduce::{
     ColumnsWork, How, KERNELS, REDUCE, ReduceColumnsArgs, ReduceKernel, ReduceRowsArgs, RowsWork, VECTOR,
 };
 
+use super::folded::Folded;
 use super::problem::Problem;
 use super::shares::Shares;
 use crate::ops::frame::{Choice, Cycles, PLANNED_ROOM, Places, Rated, Rejection, Table};
 use crate::{AnyFunction, Arch, Device, Error, KernelSet, Launch, Result, Stream};
+
+/// What a folded reduction takes beside its groups: two launches, over rows behind them and over parts, in cycles of an SM.
+const FOLDING: u64 = 3000;
 
 /// One compiled kernel.
 pub(in crate::ops) type Compiled = Listed<ReduceKernel>;
@@ -46,6 +50,10 @@ impl Choice for Problem {
     }
 
     fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
+        if let Some(Folded { groups, .. }) = self.folded_for(kernel) {
+            let Cycles(cycles) = groups.rate(kernel)?;
+            return Ok(Cycles(cycles.saturating_add(FOLDING)));
+        }
         let sms = self.device.sm_count() as usize;
         let (shares, cycles) = Shares::best(self, kernel, sms.max(1));
         if kernel.rows {
@@ -81,6 +89,11 @@ impl Problem {
         Ok(())
     }
 
+    /// How it is folded for a kernel of columns that reads vectors, if it must be.
+    fn folded_for(&self, kernel: &Compiled) -> Option<Folded> {
+        if kernel.rows || self.check_columns(kernel).is_ok() { None } else { self.folded() }
+    }
+
     /// How the kernel would share it.
     pub(super) fn shares(&self, kernel: &Compiled) -> Shares {
         Shares::best(self, kernel, (self.device.sm_count() as usize).max(1)).0
@@ -91,21 +104,26 @@ impl Problem {
         if self.is_empty() {
             return Ok(Prepared { steps: Vec::new(), workspace_len: 0 });
         }
+        if let Some(folded) = self.folded_for(kernel) {
+            return folded.prepare(self, kernel, overlap);
+        }
         let shares = self.shares(kernel);
         if shares.parts == 1 {
             return Ok(Prepared { steps: vec![self.step(kernel, &shares, overlap)?], workspace_len: 0 });
         }
         let [first, second] = self.parts(shares.parts, PLANNED_ROOM, kernel.rows);
-        let merging = second.choose(None)?.descriptor();
         // The second kernel waits for the first one before it reads parts.
-        let steps = vec![
-            first.step(kernel, &shares, overlap)?,
-            second.step(merging, &second.shares(merging), overlap)?,
-        ];
+        let steps = vec![first.step(kernel, &shares, overlap)?, second.chosen_step(overlap)?];
         Ok(Prepared { steps, workspace_len: self.results().saturating_mul(shares.parts) })
     }
 
-    fn step(&self, kernel: &'static Compiled, shares: &Shares, overlap: bool) -> Result<Step> {
+    /// The launch of the kernel that is chosen for it.
+    pub(super) fn chosen_step(&self, overlap: bool) -> Result<Step> {
+        let kernel = self.choose(None)?.descriptor();
+        self.step(kernel, &self.shares(kernel), overlap)
+    }
+
+    pub(super) fn step(&self, kernel: &'static Compiled, shares: &Shares, overlap: bool) -> Result<Step> {
         let function = self.device.listed(&KERNELS, kernel)?;
         let refused = |why: Rejection| Error::argument("kernel", kernel.name, format!("another one: {why}"));
         let ctas = u32::try_from(shares.ctas).ok().filter(|&ctas| ctas <= i32::MAX as u32);
@@ -124,14 +142,14 @@ impl Problem {
 #[derive(Clone, Debug)]
 pub(in crate::ops) struct Prepared {
     /// None where there are no results.
-    steps: Vec<Step>,
+    pub(super) steps: Vec<Step>,
     /// Elements of f32 of the run's workspace.
     pub(in crate::ops) workspace_len: usize,
 }
 
 /// A launch.
 #[derive(Clone, Debug)]
-struct Step {
+pub(in crate::ops) struct Step {
     function: AnyFunction,
     launch: Launch,
     work: Work,

@@ -1,6 +1,7 @@
 //! Reductions over any dimensions.
 
 mod choose;
+mod folded;
 mod plan;
 mod problem;
 mod shares;
@@ -75,7 +76,8 @@ pub fn reduce<T: FloatElement, U: ReducedFrom<T>>(
 /// - At most 2³¹ - 2¹⁶ results.
 ///
 /// Elements that are contiguous along a reduced dimension are read in vectors wherever they begin, and those that are contiguous across if
-/// they are aligned to 16 bytes and so are the other strides; all others are correct but slower.
+/// they are aligned to 16 bytes and so are the other strides, or if all is one contiguous matrix, whose rows are then taken together until they end at such a
+/// multiple; all others are correct but slower.
 ///
 /// The order of additions and products is that of the kernels, which depends on shapes, strides, alignment and device alone. Of contiguous elements a
 /// thread adds those of a vector in halves, then its vectors in their order; then threads in pairs, pairs of pairs and so on, warps and

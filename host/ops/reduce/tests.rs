@@ -28,11 +28,26 @@ fn kernels_suit_how_elements_lie() {
     assert_eq!(hopper([8192, 8192], [8192, 1], 1), "reduce_rows_sm_90_f16");
     assert_eq!(hopper([8191, 8191], [8191, 1], 1), "reduce_rows_sm_90_f16");
     assert_eq!(hopper([8192, 8192], [8192, 1], 0), "reduce_columns_sm_90_f16");
-    assert_eq!(hopper([8192, 8191], [8191, 1], 0), "reduce_columns_sm_80_f16_any");
+    // Rows that begin anywhere: taken together where they follow one another, and are many.
+    assert_eq!(hopper([8192, 8191], [8191, 1], 0), "reduce_columns_sm_90_f16");
+    assert_eq!(hopper([8192, 8191], [8193, 1], 0), "reduce_columns_sm_80_f16_any");
+    assert_eq!(hopper([100, 99], [99, 1], 0), "reduce_columns_sm_80_f16_any");
     assert_eq!(hopper([8192, 8192], [20_000, 2], 1), "reduce_columns_sm_80_f16_any");
     assert_eq!(hopper([1, 131_072], [131_072, 1], 1), "reduce_rows_sm_90_f16_c8");
     assert_eq!(hopper([1 << 20, 3], [3, 1], 1), "reduce_columns_sm_80_f16_any");
     assert_eq!(chosen((8, 0), [64, 4096], [4096, 1], 1).0, "reduce_rows_sm_80_f16");
+}
+
+#[test]
+fn rows_taken_together_leave_parts_for_each_of_them() {
+    let parts = |shape: [usize; 2]| {
+        let of = chosen((9, 0), shape, [shape[1], 1], 0).1;
+        assert!(of.is_multiple_of(shape[1]), "{of}");
+        of / shape[1]
+    };
+    // Eight rows end at a multiple of 16 bytes, and two of 8188 columns do; what is left is another part.
+    assert_eq!([parts([8192, 8191]) % 8, parts([8191, 8191]) % 8], [0, 1]);
+    assert_eq!([parts([8192, 8188]) % 2, parts([8191, 8188]) % 2], [0, 1]);
 }
 
 #[test]

@@ -16,6 +16,10 @@ pub fn tiles<S: SharedTile, const N: usize>(
     [first.alloc(cta), second.unwrap_or(first).alloc_if(second.is_some(), cta)]
 }
 
+/// Tiles of `BN` keys of `C`, which lie so that they become operands with the layout `L` of gemms of `T`.
+pub type KeyTiles<T, C, L, const BN: usize, const D: usize, const N: usize> =
+    [Ring<Shared<C, BN, D, <C as Kept<T>>::Staged<L>>, N>; 2];
+
 /// The loads of keys, and of their second chunk if they have one.
 pub struct KeyLoads<'p, P: Schedule, I, F, G, const N: usize, const CHUNKS: usize> {
     pub first: Loads<'p, P, N, false, I, F>,
@@ -41,7 +45,7 @@ where
     pub fn scores<'q, Y, T, C, const BM: usize, const BN: usize, const D: usize>(
         &mut self,
         q: impl Fn(usize) -> Src<'q, Shared<T, BM, D, Y::A>>,
-        k_s: &[Ring<Shared<C, BN, D, C::Staged<Y::B>>, N>; 2],
+        k_s: &KeyTiles<T, C, Y::B, BN, D, N>,
         (room, codes): (&mut C::Room<P, BN, D, Y::B>, Codes),
         before: impl FnOnce(),
     ) -> (Issued<Fragment<f32, BM, BN, Y>>, KeyTurns<N>)

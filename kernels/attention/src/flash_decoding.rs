@@ -62,7 +62,10 @@ pub fn decode<
     let mut k_room = C::room::<P, BN, D, <Y as Gemm<T, BM, BN, D>>::B>(&mut cta);
     let mut v_room = C::room::<P, BN, DV, <Y as Gemm<T, BM, DV, BN>>::B>(&mut cta);
     let (mut k_pipe, mut v_pipe) = (cta.pipeline(k_stages), cta.pipeline(v_stages));
-    let mut second = if let Some(stages) = second { Some(cta.pipeline(stages)) } else { None };
+    let mut second = second.map(
+        #[inline(always)]
+        |stages| cta.pipeline(stages),
+    );
     // Which columns of V and O are this CTA's.
     let columns = if CHUNKS > 1 { block_y() } else { 0 };
     let mut at_start = true;

@@ -107,7 +107,10 @@ pub fn attention<
     let mut out = if CHUNKS == 1 { Some(cta.output::<T, BM, DV, Y>()) } else { None };
     let (mut k_pipe, mut v_pipe) = (cta.pipeline(k_stages), cta.pipeline(v_stages));
     let mut q_pipe = cta.pipeline_by_warpgroup(q_stage);
-    let mut second = if let Some(stages) = second { Some(cta.pipeline(stages)) } else { None };
+    let mut second = second.map(
+        #[inline(always)]
+        |stages| cta.pipeline(stages),
+    );
     let turns = cta.turns();
     let slots = cta.tile_slots_if(S::QUEUED);
     let mut queue = S::queue(slots, order, list);
