@@ -6,6 +6,7 @@
 //! cargo bench --bench mla -- --cool [WORDS]     the table on a card that rests before each measurement
 //! cargo bench --bench mla -- --codes [BATCHxHEADSxKEYS]   caches of 8 bits beside bf16, in pages and by lists of tokens
 //! cargo bench --bench mla -- --prompts [BATCHxPOSITIONSxHEADSxKEYS]   prompts, causal
+//! cargo bench --bench mla -- --indexer [BATCHxQUERIESxKEYSxHEADSxCOLUMNS]   an indexer's scores
 //! cargo bench --bench mla -- --host             what a call costs the host, alone
 //! ```
 //!
@@ -20,6 +21,7 @@ mod common;
 #[path = "../common/cool.rs"]
 mod cool;
 mod host;
+mod indexer;
 mod measure;
 #[path = "../common/pool.rs"]
 mod pool;
@@ -56,6 +58,10 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
         Some((mode, words)) if mode == "--codes" => {
             common::introduce(device, Ok(()), |()| "no peer".to_owned());
             codes::table(device, words)
+        }
+        Some((mode, words)) if mode == "--indexer" => {
+            common::introduce(device, Ok(()), |()| "no peer".to_owned());
+            indexer::table(device, words)
         }
         Some((mode, words)) if mode == "--prompts" => {
             let library = common::introduce(device, CublasLt::new(device), |library| {

@@ -11,10 +11,11 @@ mod case;
 mod codes;
 mod decode;
 mod errors;
+mod index;
 mod reuse;
 
 fn main() -> ExitCode {
-    Suite::new()
+    let suite = Suite::new()
         .device(Arch::Sm80, "a single wrong weight is found", case::finds_what_is_wrong)
         .device(Arch::Sm80, "every kernel computes sequences of mixed lengths", decode::kernels)
         .device(Arch::Sm80, "every kernel takes several items a CTA", decode::several_items_a_cta)
@@ -40,6 +41,11 @@ fn main() -> ExitCode {
         .device(Arch::Sm90a, "caches of 8 bits: refused calls", codes::errors)
         .device(Arch::Sm90a, "caches of 8 bits: tokens are appended", codes::append)
         .device(Arch::Sm90a, "caches of 8 bits: what is not appended", codes::append_errors)
-        .device(Arch::Sm80, "refused calls leave everything alone", errors::leave_everything_alone)
-        .main()
+        .device(Arch::Sm80, "an indexer's scores", index::scores)
+        .device(Arch::Sm80, "an indexer's scores: views, NaN, nothing", index::views)
+        .device(Arch::Sm80, "an indexer's scores: refused calls", index::errors)
+        .device(Arch::Sm80, "refused calls leave everything alone", errors::leave_everything_alone);
+    #[cfg(feature = "reduce")]
+    let suite = suite.device(Arch::Sm90a, "keys that an indexer chose", index::chosen);
+    suite.main()
 }

@@ -28,7 +28,7 @@ mod rejection;
 mod table;
 #[cfg(any(feature = "dequant_gemm", feature = "gemm"))]
 mod tile_parts;
-#[cfg(any(feature = "attention", feature = "scaled_gemm"))]
+#[cfg(any(feature = "attention", feature = "mla", feature = "scaled_gemm"))]
 mod units;
 mod workspace;
 
@@ -56,6 +56,8 @@ pub use table::Table;
 pub(super) use tile_parts::TileParts;
 #[cfg(feature = "gemm")]
 pub(super) use tile_parts::whole_tiles;
-#[cfg(any(feature = "attention", feature = "scaled_gemm"))]
-pub(super) use units::{UNIT, units};
+#[cfg(feature = "scaled_gemm")]
+pub(super) use units::UNIT;
+#[cfg(any(feature = "attention", feature = "mla", feature = "scaled_gemm"))]
+pub(super) use units::units;
 pub(super) use workspace::{Workspace, room};

@@ -3,6 +3,7 @@
 mod append;
 mod cache;
 mod choose;
+mod index;
 mod plan;
 mod planned;
 mod positions;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 pub use append::append_latent;
 use cache::Table;
+pub use index::{IndexScores, IndexerElement};
 use planned::{Last, named, problem};
 pub use planned::{MlaPlan, MlaViews};
 use problem::Options;

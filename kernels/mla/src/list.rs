@@ -2,13 +2,15 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    Accumulates, Arrival, ChainedGemm, CoreMatrices, Element, FragmentLayout, FullCol, Gemm, Multistage,
-    OneWarpgroup, Overlapped, Overlaps, Roles, Schedule, Simt, Striped, Swizzle, TwoRoles, Warpgroup, warp,
+    Accumulates, Arrival, ChainedGemm, Configuration, CoreMatrices, E4M3x2, Element, FragmentLayout, FullCol,
+    FullRow, Gemm, Multistage, OneWarpgroup, Overlapped, Overlaps, Producers, RegisterBudget, Roles,
+    Schedule, Simt, Striped, Swizzle, TwoRoles, Vectors, WarpSpecialized, Warpgroup, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
 use crate::append::append_records;
 use crate::codes::{HALF, mla_codes};
+use crate::index::index_scores;
 use crate::parts::{ROWS, merge};
 use crate::plain::mla_plain;
 use crate::pooled::ReadsPools;
@@ -172,4 +174,52 @@ kernels! {
     pub static APPEND: AppendKernel;
 
     sm_90: append_records_sm_90: append_records<Overlapped<8>>;
+}
+
+/// Two consumer warpgroups and producers of keys and of queries, with two CTAs an SM, which hide each other's sums over heads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scorers;
+
+impl Configuration for Scorers {
+    const CONSUMER_WARPGROUPS: u32 = 2;
+    const PRODUCERS: Producers = Producers::Separate(2);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 32, consumers: 104 });
+    const CTAS_PER_SM: u32 = 2;
+}
+
+/// What the host chooses a kernel of an indexer's scores by.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexKernel {
+    /// The element type of queries and keys.
+    pub element: &'static str,
+    /// Keys of a tile, and heads.
+    pub tile: [u32; 2],
+    /// The most columns, in units of the element.
+    pub columns: u32,
+}
+
+#[rustfmt::skip]
+impl<P, Y, T, const BM: usize, const BN: usize, const D: usize, const STAGES: usize> Described
+    for index_scores<P, Y, T, BM, BN, D, STAGES>
+where
+    P: Schedule,
+    T: Element,
+    Y: Gemm<T, BM, BN, D, A = Swizzle<128>, B = Swizzle<128>, D = Y> + Accumulates<BM, BN>,
+{
+    type Description = IndexKernel;
+    const DESCRIPTION: IndexKernel =
+        IndexKernel { element: T::NAME, tile: [BM as u32, BN as u32], columns: D as u32 };
+}
+
+kernels! {
+    /// The kernels of an indexer's scores.
+    pub static INDEX: IndexKernel;
+
+    for HEADS in [32, 64] {
+        sm_90: [index_scores_sm_90_e4m3_h HEADS]:
+            index_scores<WarpSpecialized<Scorers>, FullRow<2>, E4M3x2, 256, HEADS, 64, 8>;
+        sm_90: [index_scores_sm_90_bf16_h HEADS]:
+            index_scores<WarpSpecialized<Scorers>, FullRow<2>, bf16, 256, HEADS, 128, 2>;
+    }
+    sm_80: index_scores_sm_80_bf16: index_scores<Multistage<4, Vectors>, warp::FullRow<4>, bf16, 128, 64, 128, 2>;
 }
