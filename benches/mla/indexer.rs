@@ -31,7 +31,7 @@ pub fn table(device: &Device, words: &[String]) -> Result<()> {
     for case in cases(words)? {
         let [batch, queries, keys, heads, d] = case;
         print!("| b{batch} {queries} over {keys} h{heads} d{d} |");
-        measure::<F8E4M3>(device, case, |x| F8E4M3::from_f32(x), |x| x.to_f32())?;
+        measure::<F8E4M3>(device, case, F8E4M3::from_f32, |x| x.to_f32())?;
         measure::<bf16>(device, case, bf16::from_f32, |x| x.to_f32())?;
         println!();
     }
