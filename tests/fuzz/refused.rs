@@ -220,7 +220,7 @@ fn pointwise(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
 }
 
 fn attention(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
-    let (batch, heads, columns) = (random.within(1..=2), random.within(1..=3), random.pick(&[8, 64, 257, 0]));
+    let (batch, heads, columns) = (random.within(1..=2), random.within(1..=3), random.pick(&[8, 64, 513, 0]));
     let (queries, keys) = (random.size(20), random.size(20));
     let scale = random.one_in(2).then(|| factor(random));
     let cap = random.one_in(3).then(|| factor(random));
@@ -257,7 +257,7 @@ fn attention(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
         || splits.is_some_and(|splits| !(1..=1024).contains(&splits))
         || stream.device() != device
         || kernel.is_some() && !empty
-        || [0, 257].contains(&columns) && shapes.kind == Wrong::Nothing;
+        || [0, 513].contains(&columns) && shapes.kind == Wrong::Nothing;
     let (lengths, table, offsets) = (lengths.view()?, table.view()?, offsets.view()?);
     if overlapping {
         let input = if longest == 0 { &k } else { &q };
