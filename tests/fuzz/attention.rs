@@ -69,8 +69,10 @@ fn of<T: Real + Number + HalfElement>(random: &mut Random, device: &Device, call
     let (batch, kv_heads) = (random.pick(&[1, 1, 2, 3]), random.within(1..=2));
     let heads = kv_heads * random.pick(&[1, 1, 2, 3, 8]);
     let columns = random.pick(&[64, 64, 128, 1, 5, 40, 100, 136, 192, 256, 300, 512]);
-    let [d, dv] =
-        [columns, if random.one_in(2) { columns } else { random.pick(&[64, 128, 8, 136, 192, 256, 300, 512]) }];
+    let [d, dv] = [
+        columns,
+        if random.one_in(2) { columns } else { random.pick(&[64, 128, 8, 136, 192, 256, 300, 512]) },
+    ];
     let (queries, keys) = (random.size(100), random.size(220));
     let sequences = Sequences::any(random, batch, keys);
     let (batch, queries, keys) = match &sequences {

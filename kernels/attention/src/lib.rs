@@ -59,8 +59,8 @@ use crate::chunks::KeyLoads;
 /// each score before the softmax, with `cap`; `scale` is that of its result times log2(e); `terms` has the heads' sinks, which join the sum of a
 /// row's exponentials, and slopes; `bias`, if it has any
 /// rows, is \[batch, heads, queries, keys\] and added to scaled ones. Columns of Q, K and V that are
-/// not there are zeros; those of Q and K lie in `CHUNKS` chunks of `D`, one or two. A CTA takes tiles of `BM` queries in the order of `order`, packed ones from a queue in that of `list` if there is one,
-/// and walks over their keys in blocks of `BN`, last to first, or over those that lists name ([`Listed`]); packed queries may have keys in the
+/// not there are zeros; those of Q and K lie in `CHUNKS` chunks of `D`, one or two. A CTA takes tiles of `BM` queries in the order of
+/// `order`, packed ones from a queue in that of `list` if there is one, and walks over their keys in blocks of `BN`, last to first, or over those that lists name ([`Listed`]); packed queries may have keys in the
 /// pages of a cache, \[pages, KV heads, rows, columns\]; the softmax of one block runs under the next block's Q Kᵀ and its own P V.
 #[kernel(program = P)]
 pub fn attention<
@@ -102,6 +102,7 @@ pub fn attention<
     );
     let k_s = chunks::tiles((&k_stages, second.as_ref()), &mut cta);
     let v_s = v_stages.alloc::<Shared<T, BN, DV, _, _>>(&mut cta);
+    // No memory, for keys of `T`: where codes would be widened.
     let mut k_room = T::room::<P, BN, D, <Y as Gemm<T, BM, BN, D>>::B>(&mut cta);
     // Two chunks of queries leave no memory to store through.
     let mut out = if CHUNKS == 1 { Some(cta.output::<T, BM, DV, Y>()) } else { None };
