@@ -157,7 +157,7 @@ impl Cache {
 }
 
 /// Numbers of pages of each of `batch` sequences.
-fn on_device(table: &Untyped, batch: usize) -> Result<usize> {
+pub(super) fn on_device(table: &Untyped, batch: usize) -> Result<usize> {
     let allowed = format!("of shape [{batch}, pages of a sequence], of contiguous rows");
     match (table.layout.shape(), table.layout.strides()) {
         (&[of, entries], &[_, stride]) if of == batch && (entries <= 1 || stride == 1) => Ok(entries),

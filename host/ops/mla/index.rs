@@ -5,6 +5,7 @@ use tilewright_device::kernel::Listed;
 use tilewright_device::tile::PageTable;
 use tilewright_mla::{INDEX, IndexKernel, IndexKeys, IndexQueries, IndexScoresArgs, KERNELS, Numbers};
 
+use super::cache::on_device;
 use super::problem::wrong;
 use crate::ops::Indices;
 use crate::ops::frame::{Named, check, expect_mapped, of_shape, units};
@@ -63,7 +64,7 @@ elements! { F8E4M3 "e4m3"; bf16 "bf16"; }
 /// dependent launch), whose results it waits for.
 ///
 /// ```
-/// use tilewright::ops::{IndexScores, TopK};
+/// use tilewright::ops::IndexScores;
 /// use tilewright::{Device, Tensor, bf16};
 ///
 /// # fn main() -> tilewright::Result<()> {
@@ -182,45 +183,25 @@ impl<'a> IndexScores<'a> {
         if of != d {
             return wrong("k", of_shape(k), format!("of {d} columns, as `q`"));
         }
-        let keys = match (&self.table, scores) {
-            (None, _) if pages != batch => {
-                return wrong(
-                    "k",
-                    of_shape(k),
-                    format!("of shape [{batch}, keys, {d}]: the batch of `q`, without a table"),
-                );
+        let keys = match &self.table {
+            None if pages == batch => rows,
+            None => {
+                let allowed = format!("of shape [{batch}, keys, {d}]: the batch of `q`, without a table");
+                return wrong("k", of_shape(k), allowed);
             }
-            (None, _) => rows,
-            (Some(table), scores) => {
-                let (shape, strides) =
-                    (table.untyped().layout.shape().to_vec(), table.untyped().layout.strides().to_vec());
-                let &[of, entries] = &shape[..] else {
-                    return wrong(
-                        "block_table",
-                        of_shape(&shape),
-                        format!("of shape [{batch}, pages of a sequence]"),
-                    );
-                };
-                if of != batch || entries > 1 && strides[1] != 1 {
-                    let allowed = format!("of shape [{batch}, pages of a sequence], of contiguous rows");
-                    return wrong(
-                        "block_table",
-                        format!("{} and strides {strides:?}", of_shape(&shape)),
-                        allowed,
-                    );
+            Some(table) => {
+                if pages == 0 || rows < 8 || !rows.is_power_of_two() {
+                    let allowed = "of a page or more, with a power of two of rows, from 8 on";
+                    return wrong("k", of_shape(k), allowed);
                 }
-                if rows < 8 || !rows.is_power_of_two() {
-                    return wrong("k", of_shape(k), "of pages with a power of two of rows, from 8 on");
+                let room = on_device(&table.untyped(), batch)?.saturating_mul(rows);
+                let keys = scores.last().copied().unwrap_or(0);
+                if keys > room {
+                    let allowed =
+                        format!("of at most {room} columns: the keys that `block_table` has room for");
+                    return wrong("scores", of_shape(scores), allowed);
                 }
-                let room = entries.saturating_mul(rows);
-                match scores.last() {
-                    Some(&keys) if keys <= room => keys,
-                    _ => {
-                        let allowed =
-                            format!("of at most {room} columns: the keys that `block_table` has room for");
-                        return wrong("scores", of_shape(scores), allowed);
-                    }
-                }
+                keys
             }
         };
         if keys > MAX_KEYS {

@@ -11,7 +11,7 @@ use crate::element::half;
 /// softmax(`softmax_scale` Q Kᵀ) V, for each head.
 ///
 /// - `q` (batch, seq_len_q, num_heads_q, head_size), `k` and `v` (batch, seq_len_kv, num_heads_kv, head_size), of f16 or bf16, with any strides; V's
-///   head size may be another. Head sizes are 1 to 256. num_heads_kv divides num_heads_q.
+///   head size may be another. Head sizes are 1 to 512. num_heads_kv divides num_heads_q.
 /// - With `causal` query i sees the keys up to i + seq_len_kv - seq_len_q.
 ///
 /// The result is (batch, seq_len_q, num_heads_q, head size of `v`).

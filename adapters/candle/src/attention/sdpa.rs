@@ -13,7 +13,7 @@ use crate::memory::Trouble;
 /// softmax(`scale` Q Kᵀ + `mask`) V, for each head: the arguments of `candle_nn::ops::sdpa`.
 ///
 /// - `q` (batch, heads, seq, head_size), `k` and `v` (batch, kv_heads, kv_seq, head_size), of f16 or bf16, with any strides; V's head size may be
-///   another. Head sizes are 1 to 256. kv_heads divides heads.
+///   another. Head sizes are 1 to 512. kv_heads divides heads.
 /// - `mask`, of the type of `q`, broadcasts to (batch, heads, seq, kv_seq), with any strides, and is added to the scaled scores; -inf hides a key.
 /// - With `do_causal` query i sees the keys up to i + kv_seq - seq, whatever the mask says.
 /// - Unless `softcapping` is 1, scaled scores s become `softcapping` tanh(s / `softcapping`) before the mask.

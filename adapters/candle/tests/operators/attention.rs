@@ -72,6 +72,9 @@ fn masks_of_flash_attention() -> Result<()> {
     let causal = Reference { right: 0, ..PLAIN };
     close(&flash_attn(&q, &k, &v, 0.25, true)?, &reference(&q, &k, &v, causal)?, BF16);
     let by_window = flash_attn_windowed(&q, &k, &v, 0.25, None, Some(0))?;
+    let [wide_q, wide_k, wide_v] = qkv([1, 9, 4, 512], 40, 2, DType::BF16)?;
+    let wide = flash_attn(&wide_q, &wide_k, &wide_v, 0.04, true)?;
+    close(&wide, &reference(&wide_q, &wide_k, &wide_v, Reference { scale: 0.04, ..causal })?, BF16);
     close(&by_window, &reference(&q, &k, &v, causal)?, BF16);
     let windowed = flash_attn_windowed(&q, &k, &v, 0.25, Some(9), Some(3))?;
     close(&windowed, &reference(&q, &k, &v, Reference { left: 9, right: 3, ..PLAIN })?, BF16);
