@@ -91,7 +91,8 @@ pub fn wide(words: &[String]) -> Vec<Case> {
     let shapes = if named.is_empty() { WIDE.to_vec() } else { named };
     let of = |[batch, queries, keys, heads, kv_heads, d, dv]: [usize; 7]| {
         let kind = if queries == 1 { Kind::Decode } else { Kind::Prefill };
-        let masks = if queries == 1 { &[false][..] } else { &[false, true] };
+        // PyTorch aligns the first query of unequal lengths with the first key.
+        let masks = if queries == keys { &[false, true][..] } else { &[false] };
         let dtype = DType::BF16;
         masks.iter().map(move |&causal| Case {
             kind,
