@@ -68,7 +68,7 @@ fn measure<T: IndexerElement>(
     let ends = Tensor::from_slice(device, &own, &[batch, queries])?;
     let scores = RefCell::new(Tensor::filled(device, f32::NAN, &[batch, queries, keys])?);
     let run = |stream: &Stream, all: bool| {
-        let mut indexer = if all { IndexScores::new() } else { IndexScores::new().ends(ends.view()) };
+        let indexer = if all { IndexScores::new() } else { IndexScores::new().ends(ends.view()) };
         let mut scores = scores.borrow_mut();
         indexer.run(stream, &q_t.view(), &k_t.view(), &weights_t.view(), &mut scores.view_mut())
     };

@@ -188,7 +188,10 @@ pub use linear_attention::{
     linear_attention,
 };
 #[cfg(feature = "mla")]
-pub use mla::{IndexScores, IndexerElement, Mla, MlaCandidate, MlaPlan, MlaViews, append_latent, mla};
+pub use mla::{
+    IndexScores, IndexScoresCandidate, IndexerElement, Mla, MlaCandidate, MlaPlan, MlaViews, append_latent,
+    mla,
+};
 #[cfg(all(feature = "grouped_gemm", feature = "pointwise", feature = "reduce", feature = "rows"))]
 pub use moe::{Experts, Moe};
 #[cfg(feature = "rows")]

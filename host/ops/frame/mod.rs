@@ -56,7 +56,7 @@ pub use table::Table;
 pub(super) use tile_parts::TileParts;
 #[cfg(feature = "gemm")]
 pub(super) use tile_parts::whole_tiles;
-#[cfg(feature = "scaled_gemm")]
+#[cfg(any(feature = "mla", feature = "scaled_gemm"))]
 pub(super) use units::UNIT;
 #[cfg(any(feature = "attention", feature = "mla", feature = "scaled_gemm"))]
 pub(super) use units::units;

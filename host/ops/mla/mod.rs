@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 pub use append::append_latent;
 use cache::Table;
-pub use index::{IndexScores, IndexerElement};
+pub use index::{IndexScores, IndexScoresCandidate, IndexerElement};
 use planned::{Last, named, problem};
 pub use planned::{MlaPlan, MlaViews};
 use problem::Options;

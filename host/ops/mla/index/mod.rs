@@ -1,21 +1,26 @@
 //! Scores by which queries choose keys: DeepSeek's lightning indexer.
 
+mod choose;
+
 use tilewright_device::abi::GlobalAbi;
-use tilewright_device::kernel::Listed;
 use tilewright_device::tile::PageTable;
-use tilewright_mla::{INDEX, IndexKernel, IndexKeys, IndexQueries, IndexScoresArgs, KERNELS, Numbers};
+use tilewright_mla::{IndexKeys, IndexQueries, IndexScoresArgs, KERNELS, Numbers};
 
 use super::cache::on_device;
 use super::problem::wrong;
 use crate::ops::Indices;
-use crate::ops::frame::{Named, check, expect_mapped, of_shape, units};
+use crate::ops::frame::{Candidate, Choice, Named, check, expect_mapped, of_shape, units};
 use crate::ops::indices::log2_bytes;
 use crate::tensor::Untyped;
-use crate::{Arch, Device, Element, Error, F8E4M3, Launch, Result, Stream, TensorView, TensorViewMut, bf16};
+use crate::{Arch, Device, Element, F8E4M3, Launch, Result, Stream, TensorView, TensorViewMut, bf16};
+use choose::Compiled;
+
+/// A kernel that could compute an indexer's scores, or why it could not.
+pub type IndexScoresCandidate = Candidate<Compiled>;
 
 /// The most keys of a sequence: the end of the last tile is counted in 31 bits.
-const MAX_KEYS: usize = (1 << 31) - 257;
-/// The most columns of queries and keys.
+const MAX_KEYS: usize = (1 << 31) - 1025;
+/// The most columns of queries and keys: those of the widest kernels.
 const MAX_COLUMNS: usize = 128;
 /// The most queries of a CTA, which has a tile of keys for all of them.
 const MOST_QUERIES: usize = 64;
@@ -76,7 +81,7 @@ elements! { F8E4M3 "e4m3"; bf16 "bf16"; }
 /// // Each query sees the keys up to its own.
 /// let ends = Tensor::<i32>::from_slice(&device, &[297, 298, 299, 300], &[1, 4])?;
 /// let mut scores = Tensor::<f32>::zeros(&device, &[1, 4, 300])?;
-/// let mut indexer = IndexScores::new().ends(ends.view());
+/// let indexer = IndexScores::new().ends(ends.view());
 /// indexer.run(&stream, &q.view(), &k.view(), &weights.view(), &mut scores.view_mut())?;
 /// assert_eq!(scores.to_vec()?[296..299], [128.0, f32::NEG_INFINITY, f32::NEG_INFINITY]);
 /// # Ok(())
@@ -88,16 +93,27 @@ pub struct IndexScores<'a> {
     begins: Option<Indices<'a>>,
     ends: Option<Indices<'a>>,
     table: Option<Indices<'a>>,
+    kernel: Option<&'a str>,
 }
 
-/// Sizes of a call.
-struct Sizes {
+/// A call, checked.
+struct Problem {
+    device: Device,
+    /// The name of the element type.
+    element: &'static str,
     batch: usize,
     queries: usize,
     heads: usize,
     keys: usize,
-    /// Pages and their rows; of sequences without a table these and their keys.
-    pages: [usize; 2],
+    /// Q and K, in units of 16 bits.
+    q: Untyped,
+    k: Untyped,
+    weights: Untyped,
+    scores: Untyped,
+    begins: Numbers<2>,
+    ends: Numbers<2>,
+    scales: Numbers<2>,
+    pages: PageTable,
 }
 
 impl<'a> IndexScores<'a> {
@@ -124,39 +140,79 @@ impl<'a> IndexScores<'a> {
         IndexScores { table: Some(table.into()), ..self }
     }
 
+    /// Forces a kernel by its name; see [`candidates`](Self::candidates).
+    pub fn kernel(self, name: &'a str) -> Self {
+        IndexScores { kernel: Some(name), ..self }
+    }
+
+    /// Every compiled kernel for this element type, the best by estimate first, with the reason for those that cannot compute this.
+    pub fn candidates<T: IndexerElement>(
+        &self,
+        q: &TensorView<'_, T>,
+        k: &TensorView<'_, T>,
+        weights: &TensorView<'_, f32>,
+        scores: &TensorViewMut<'_, f32>,
+    ) -> Result<Vec<IndexScoresCandidate>> {
+        Ok(self.problem(q, k, weights, scores)?.candidates())
+    }
+
     /// Queues the scores on `stream`.
     ///
     /// Fails when shapes do not fit, lines are not aligned, a view lies on another device, or `scores` overlaps what is read; the error names it.
     pub fn run<T: IndexerElement>(
-        &mut self,
+        &self,
         stream: &Stream,
         q: &TensorView<'_, T>,
         k: &TensorView<'_, T>,
         weights: &TensorView<'_, f32>,
         scores: &mut TensorViewMut<'_, f32>,
     ) -> Result<()> {
+        let problem = self.problem(q, k, weights, scores)?;
+        stream.expect_on(scores.device())?;
+        problem.run(stream, self.kernel)
+    }
+
+    /// Checks the arguments.
+    fn problem<T: IndexerElement>(
+        &self,
+        q: &TensorView<'_, T>,
+        k: &TensorView<'_, T>,
+        weights: &TensorView<'_, f32>,
+        scores: &TensorViewMut<'_, f32>,
+    ) -> Result<Problem> {
         let device = scores.device();
         let read = [Named::read("q", q), Named::read("k", k), Named::read("weights", weights)];
-        let numbers = [("begins", &self.begins), ("ends", &self.ends), ("block_table", &self.table)];
-        let numbers = numbers.into_iter().filter_map(|(name, of)| of.as_ref().map(|of| of.named(name)));
+        let of = [("begins", &self.begins), ("ends", &self.ends), ("block_table", &self.table)];
+        let of = of.into_iter().filter_map(|(name, of)| of.as_ref().map(|of| of.named(name)));
         let key_scales = self.key_scales.as_ref().map(|scales| Named::read("key_scales", scales));
         check(
             device,
-            read.into_iter().chain(numbers).chain(key_scales).chain([Named::written("scores", scores)]),
+            read.into_iter().chain(of).chain(key_scales).chain([Named::written("scores", scores)]),
         )?;
-        stream.expect_on(device)?;
         let shapes = [q.shape(), k.shape(), weights.shape(), scores.shape()];
-        let sizes = self.sizes(shapes, weights.strides())?;
-        let (q, k) = (units("q", q)?, units("k", k)?);
-        let Sizes { batch, queries, keys, .. } = sizes;
-        if batch == 0 || queries == 0 || keys == 0 {
-            return Ok(());
-        }
-        self.launch(stream, &sizes, [q, k, weights.untyped(), scores.untyped()], T::NAME)
+        let [batch, queries, heads, keys] = self.sizes(shapes, weights.strides())?;
+        let limits =
+            |of: &Option<Indices<'_>>| of.as_ref().map_or(Numbers::NONE, |of| numbers(&of.untyped()));
+        Ok(Problem {
+            device: device.clone(),
+            element: T::NAME,
+            batch,
+            queries,
+            heads,
+            keys,
+            q: units("q", q)?,
+            k: units("k", k)?,
+            weights: weights.untyped(),
+            scores: scores.untyped(),
+            begins: limits(&self.begins),
+            ends: limits(&self.ends),
+            scales: self.key_scales.as_ref().map_or(Numbers::NONE, |scales| numbers(&scales.untyped())),
+            pages: self.table.as_ref().map_or(PageTable::NONE, |table| pages(&table.untyped(), k.shape()[1])),
+        })
     }
 
-    /// Checks shapes: of Q, K, weights and scores, and how weights lie.
-    fn sizes(&self, [q, k, weights, scores]: [&[usize]; 4], weights_strides: &[usize]) -> Result<Sizes> {
+    /// Checks shapes: of Q, K, weights and scores, and how weights lie. Batch, queries, heads and keys.
+    fn sizes(&self, [q, k, weights, scores]: [&[usize]; 4], weights_strides: &[usize]) -> Result<[usize; 4]> {
         let &[batch, queries, heads, d] = q else {
             return wrong("q", of_shape(q), "of 4 dimensions: batch, queries, heads, columns");
         };
@@ -241,65 +297,58 @@ impl<'a> IndexScores<'a> {
                 return wrong(name, of_shape(of.untyped().layout.shape()), allowed);
             }
         }
-        Ok(Sizes { batch, queries, heads, keys, pages: [pages, rows] })
+        Ok([batch, queries, heads, keys])
     }
+}
 
-    fn launch(
-        &self,
-        stream: &Stream,
-        sizes: &Sizes,
-        [q, k, weights, scores]: [Untyped; 4],
-        element: &'static str,
-    ) -> Result<()> {
-        let &Sizes { batch, queries, heads, keys, pages: [pages, rows] } = sizes;
-        let device = stream.device();
-        let kernel = kernel(device, element, heads)?;
-        let function = device.listed(&KERNELS, kernel)?;
-        let tma = kernel.arch == Arch::Sm90a;
-        let table = match &self.table {
-            None => PageTable::NONE,
-            Some(table) => {
-                let of = table.untyped();
-                PageTable {
-                    address: of.address,
-                    stride: of.layout.strides()[0] as u64,
-                    entries: of.layout.shape()[1] as u32,
-                    log2_rows: rows.ilog2(),
-                    log2_bytes: log2_bytes(&of),
-                    padding: 0,
-                }
-            }
-        };
+impl Problem {
+    fn run(&self, stream: &Stream, forced: Option<&str>) -> Result<()> {
+        let kernel = self.choose(forced)?.descriptor();
+        let &Problem { batch, queries, heads, keys, pages, begins, ends, scales, .. } = self;
+        if batch == 0 || queries == 0 || keys == 0 {
+            return Ok(());
+        }
+        let (backend, tma) = (self.device.backend(), kernel.arch == Arch::Sm90a);
         let lines = |count| if tma { count } else { 0 };
-        let k = Untyped { layout: k.layout.insert(1)?, ..k };
-        let backend = device.backend();
-        let q: GlobalAbi<(), 4> = q.streamed(backend, lines(kernel.tile[1]))?;
-        let k: GlobalAbi<(), 4> = k.streamed(backend, lines(table.box_rows(kernel.tile[0])))?;
-        expect_mapped(kernel.name, kernel.arch, [if heads > 0 { q.tma } else { 1 }, k.tma])?;
+        let k = Untyped { layout: self.k.layout.insert(1)?, ..self.k };
+        let q: GlobalAbi<(), 4> = self.q.streamed(backend, lines(kernel.tile[1]))?;
+        let k_argument: GlobalAbi<(), 4> = k.streamed(backend, lines(pages.box_rows(kernel.tile[0])))?;
+        expect_mapped(kernel.name, kernel.arch, [if heads > 0 { q.tma } else { 1 }, k_argument.tma])?;
         let tiles = keys.div_ceil(kernel.tile[0] as usize);
-        let wanted = device.sm_count() as usize * WAVES;
+        let wanted = self.device.sm_count() as usize * WAVES;
         let chunk = (queries.saturating_mul(tiles).saturating_mul(batch) / wanted).clamp(1, MOST_QUERIES);
         let chunk = chunk.max(queries.div_ceil(MAX_GRID));
-        let limits =
-            |of: &Option<Indices<'_>>| of.as_ref().map_or(Numbers::NONE, |of| numbers(&of.untyped()));
+        let [queries_u32, chunk_u32, heads] = [queries, chunk, heads].map(|n| n as u32);
         let of = IndexQueries {
-            weights: numbers(&weights),
-            begins: limits(&self.begins),
-            ends: limits(&self.ends),
-            queries: queries as u32,
-            chunk: chunk as u32,
-            heads: heads as u32,
+            weights: numbers(&self.weights),
+            begins,
+            ends,
+            queries: queries_u32,
+            chunk: chunk_u32,
+            heads,
             padding: 0,
         };
-        let scales = self.key_scales.as_ref().map_or(Numbers::NONE, |scales| numbers(&scales.untyped()));
-        let keys =
-            IndexKeys { pages: table, scales, count: keys as u32, all: pages.min(u32::MAX as usize) as u32 };
-        let scores: Numbers<3> = numbers(&scores);
-        let args = IndexScoresArgs { q, k, scores, of, keys };
+        let all = k.layout.shape()[0].min(u32::MAX as usize) as u32;
+        let keys = IndexKeys { pages, scales, count: keys as u32, all };
+        let scores: Numbers<3> = numbers(&self.scores);
+        let args = IndexScoresArgs { q, k: k_argument, scores, of, keys };
         let launch = Launch::grid([tiles as u32, queries.div_ceil(chunk) as u32, batch as u32]).pdl(tma);
+        let function = self.device.listed(&KERNELS, kernel)?;
         // SAFETY: the arguments are those of the kernel: views that the caller borrows, the scores exclusively, of the shapes that were checked. Programmatic launch
         // only moves what precedes the wait for the preceding grid.
         unsafe { function.launch_block(stream, &launch, &args) }
+    }
+}
+
+/// A table of pages of so many rows, as kernels take it.
+fn pages(table: &Untyped, rows: usize) -> PageTable {
+    PageTable {
+        address: table.address,
+        stride: table.layout.strides()[0] as u64,
+        entries: table.layout.shape()[1] as u32,
+        log2_rows: rows.ilog2(),
+        log2_bytes: log2_bytes(table),
+        padding: 0,
     }
 }
 
@@ -310,18 +359,4 @@ fn numbers<const RANK: usize>(of: &Untyped) -> Numbers<RANK> {
         address: of.address,
         strides: std::array::from_fn(|dim| (strides[dim] * of.dtype.bytes()) as u64),
     }
-}
-
-/// The kernel for so many heads: of Hopper if the device has it, with a tile for all of them if there is one.
-fn kernel(device: &Device, element: &'static str, heads: usize) -> Result<&'static Listed<IndexKernel>> {
-    let of = |arch| {
-        let kernels = INDEX.iter().filter(move |kernel| kernel.element == element && kernel.arch == arch);
-        let steps = |kernel: &&Listed<IndexKernel>| (heads.div_ceil(kernel.tile[1] as usize), kernel.tile[1]);
-        kernels.filter(|_| device.runs(arch)).min_by_key(steps)
-    };
-    of(Arch::Sm90a).or_else(|| of(Arch::Sm80)).ok_or_else(|| Error::KernelMissing {
-        kernel: "index_scores",
-        arch: if element == "bf16" { Arch::Sm80 } else { Arch::Sm90a },
-        reason: format!("no kernel of {element} runs on this device"),
-    })
 }
