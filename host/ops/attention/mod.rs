@@ -64,7 +64,7 @@ pub fn attention<T: HalfElement>(
 ///
 /// - D and DV are 1 to 512, each, and to 256 with [lists of blocks](Self::block_lists) and keys of 8 bits; the kernels are made for 64, 128, 256 and 512, and for D of 192 with
 ///   DV of 128 or 192. Others take the time of the next larger ones. A DV beyond 256, before Hopper beyond 128, takes several launches, each for some of the columns, which
-///   compute the scores anew; flash-decoding on Hopper reads keys and values once all the same.
+///   compute the scores anew; in flash-decoding on Hopper two CTAs of one launch divide them.
 /// - KV heads divide heads: 1 KV head is MQA, fewer than heads are GQA; head h shares KV head h / (heads / KV heads).
 /// - Strides are any. Tensors \[batch, length, heads, D\] (BSHD) are views: `x.view().transpose(1, 2)?`. A contiguous head
 ///   dimension in lines that are aligned to 16 bytes is read by the fast kernels; anything else is correct but slower.

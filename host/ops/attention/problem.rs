@@ -15,9 +15,9 @@ use crate::ops::scores::{scale, softcap};
 use crate::tensor::{Places, Untyped};
 use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
 
-/// The most columns that a head may have: the widest kernel's.
+/// The most columns that a head may have with keys of codes, lists of blocks, 8-bit floats or gradients: those of the widest kernels.
 pub(super) const MAX_COLUMNS: usize = 256;
-/// The same of queries over keys that are neither codes nor listed by blocks, forward.
+/// The same without these.
 const MAX_PLAIN_COLUMNS: usize = 512;
 
 /// The most parts into which keys are divided.

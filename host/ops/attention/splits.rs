@@ -43,7 +43,7 @@ pub(super) fn split(problem: &Problem, kernel: &Compiled, sms: u32, slowness: u6
     let rows = (heads / kv_heads.max(1)).saturating_mul(queries) as u64;
     let tiles = (batch as u64).saturating_mul(kv_heads as u64).saturating_mul(rows.div_ceil(m));
     let (all_sms, blocks) = (u64::from(sms).max(1), (keys as u64).div_ceil(n));
-    // CTAs that divide the columns of V go through a tile's keys together: what one of them reads is in L2 for the others.
+    // CTAs that divide the columns of V go through a tile's keys together: what one of them reads the others should find in L2.
     let (sms, dv) = ((all_sms / chunks).max(1), dv / chunks);
     let widened = if problem.kind.codes { n * (d + dv) / WIDENED } else { 0 };
     let compute = (m * n * (d + dv) / 4096 + m * n / 16) * slowness + WAITS + widened;
