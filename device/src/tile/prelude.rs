@@ -66,7 +66,7 @@ pub use crate::tile::pipeline::configuration::{
     OneConsumerTwoProducersTwoPerSm, PingPongCluster, Producers, RegisterBudget, ThreeConsumers,
     ThreeConsumersThreeProducers, TwoConsumers, TwoConsumersCluster, TwoConsumersClusterOfFour,
     TwoConsumersJointProducers, TwoConsumersJointProducersCluster, TwoConsumersThreeProducers,
-    TwoConsumersTwoProducersAdder,
+    TwoConsumersThreeProducersAdder, TwoConsumersTwoProducersAdder,
 };
 pub use crate::tile::pipeline::early::Early;
 pub use crate::tile::pipeline::loads::{Ahead, Loads, Turn};

@@ -62,7 +62,7 @@ pub fn together(device: &Device) -> Outcome {
     }
     // Three tiles for each CTA that a GPU holds, which takes them one after the other.
     let heads = [device.sm_count() as usize / 2; 2];
-    for columns in [[64, 64], [128, 128]] {
+    for columns in [[64, 64], [128, 128], [256, 256]] {
         Case::<f16>::of_heads(&[[300, 280]; 2], false, columns, heads).check(device)?;
     }
     let window = |scores| Scores { window: Some([100, 30]), ..scores };
@@ -159,7 +159,7 @@ pub fn deterministic(device: &Device) -> Outcome {
     let causal = |scores| Scores { causal: true, ..scores };
     let window = |scores| Scores { window: Some([100, 30]), ..scores };
     let lengths = [[70, 70], [300, 290], [0, 5], [129, 257], [40, 600], [9, 0]];
-    for columns in [[64, 64], [128, 128]] {
+    for columns in [[64, 64], [128, 128], [200, 256]] {
         check(Case::new(&[[300, 300]; 2], false, columns))?;
         check(Case::of_heads(&[[300, 280]; 2], false, columns, [6, 3]).scores(causal))?;
         check(Case::of_heads(&lengths, true, columns, [4, 2]).scores(window))?;

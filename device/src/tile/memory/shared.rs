@@ -179,6 +179,15 @@ pub struct Src<'s, S> {
     pub(in crate::tile) tile: PhantomData<(&'s (), S)>,
 }
 
+impl<S> Clone for Src<'_, S> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Src<'_, S> {}
+
 /// The same memory read as its transpose.
 pub struct Transposed<'s, S>(pub(in crate::tile) Src<'s, S>);
 

@@ -18,6 +18,7 @@ use crate::tile::cta::registers;
 /// | [`PingPongCluster`] | 2, in turn | 1 | 1 | 2 | 24, 240 |
 /// | [`TwoConsumersThreeProducers`] | 2 | 3 | 1 | 1 | 40, 232 |
 /// | [`TwoConsumersTwoProducersAdder`] | 2 | 2, and one that adds | 1 | 1 | 56, 224 |
+/// | [`TwoConsumersThreeProducersAdder`] | 2 | 3, and one that adds | 1 | 1 | 56, 224 |
 /// | [`TwoConsumersJointProducers`] | 2 | 4, joint | 1 | 1 | 56, 224 |
 /// | [`TwoConsumersJointProducersCluster`] | 2 | 4, joint | 1 | 2 | 56, 224 |
 /// | [`ThreeConsumers`] | 3 | 1 | 1 | 1 | 32, 160 |
@@ -172,6 +173,17 @@ pub struct TwoConsumersTwoProducersAdder;
 impl Configuration for TwoConsumersTwoProducersAdder {
     const CONSUMER_WARPGROUPS: u32 = 2;
     const PRODUCERS: Producers = Producers::Separate(3);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 56, consumers: 224 });
+    const ADDER: bool = true;
+}
+
+/// Two consumer warpgroups, three producers and one that adds sums: tiles of three pipelines, one behind the other.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TwoConsumersThreeProducersAdder;
+
+impl Configuration for TwoConsumersThreeProducersAdder {
+    const CONSUMER_WARPGROUPS: u32 = 2;
+    const PRODUCERS: Producers = Producers::Separate(4);
     const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 56, consumers: 224 });
     const ADDER: bool = true;
 }

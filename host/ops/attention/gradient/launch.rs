@@ -2,8 +2,9 @@
 
 use tilewright_attention::KERNELS;
 use tilewright_attention::gradient::{
-    AttentionGradientArgs, BiasGradientArgs, BiasKernel, GradientKernel, HeadOrder, LINE, QueryStatsArgs,
-    RoundSumsArgs, RoundingKernel, SINKS, SinkGradientArgs, StatsKernel, Turns,
+    AttentionGradientArgs, AttentionGradientWideArgs, BiasGradientArgs, BiasKernel, GradientKernel,
+    HeadOrder, LINE, QueryStatsArgs, RoundSumsArgs, RoundingKernel, SINKS, SinkGradientArgs, StatsKernel,
+    Turns,
 };
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
@@ -228,6 +229,38 @@ impl Run<'_> {
         let heads = if kernel.of_keys { size.kv_heads } else { size.heads };
         let (tiles, together) = (rows.div_ceil(kernel.tile[0] as usize), self.problem.together(kernel));
         let [q, k, v, d_o, stats] = self.streamed(kernel.name, kernel.arch)?;
+        let parts = kernel.columns[0] / kernel.columns[1];
+        let launch = if kernel.adds {
+            // CTAs number their tiles in 32 bits, and find their places by themselves.
+            let all = self.grid(tiles, heads, parts)?.grid.iter().map(|&n| u64::from(n)).product::<u64>();
+            let resident = function.resident_ctas().max(1);
+            let Some(all) = u32::try_from(all).ok().filter(|all| all.checked_add(resident).is_some()) else {
+                return Err(Error::argument("q", format!("of {all} tiles"), "of fewer than 2^32"));
+            };
+            Launch::grid([all.min(resident), 1, 1])
+        } else {
+            self.grid(tiles.saturating_mul(together), heads / together, parts)?
+        };
+        let launch = self.after(launch, kernel.arch);
+        let order = HeadOrder { together: together as u32, tiles: tiles as u32 };
+        if kernel.divides_columns {
+            let args = AttentionGradientWideArgs {
+                q,
+                k,
+                v,
+                d_o,
+                stats,
+                sums: self.plain(&self.sums)?,
+                d_k: self.plain(d_k)?,
+                d_v: self.plain(d_v)?,
+                ranges: *ranges,
+                scales: *scales,
+                order,
+                turns: self.turns,
+            };
+            // SAFETY: as in `stats`, of `attention_gradient_wide`: outputs are borrowed exclusively, and sums are of whole blocks.
+            return unsafe { function.launch_block(self.stream, &launch, &args) };
+        }
         // Of tiles of keys it has their rows, and the columns of queries.
         let bias = match bias {
             None => absent(),
@@ -249,23 +282,11 @@ impl Run<'_> {
             scales: *scales,
             terms: *terms,
             bias,
-            order: HeadOrder { together: together as u32, tiles: tiles as u32 },
+            order,
             turns: self.turns,
         };
-        let parts = kernel.columns[0] / kernel.columns[1];
-        let launch = if kernel.adds {
-            // CTAs number their tiles in 32 bits, and find their places by themselves.
-            let all = self.grid(tiles, heads, parts)?.grid.iter().map(|&n| u64::from(n)).product::<u64>();
-            let resident = function.resident_ctas().max(1);
-            let Some(all) = u32::try_from(all).ok().filter(|all| all.checked_add(resident).is_some()) else {
-                return Err(Error::argument("q", format!("of {all} tiles"), "of fewer than 2^32"));
-            };
-            Launch::grid([all.min(resident), 1, 1])
-        } else {
-            self.grid(tiles.saturating_mul(together), heads / together, parts)?
-        };
         // SAFETY: as in `stats`, of `attention_gradient`: outputs are borrowed exclusively, and sums are of whole blocks.
-        unsafe { function.launch_block(self.stream, &self.after(launch, kernel.arch), &args) }
+        unsafe { function.launch_block(self.stream, &launch, &args) }
     }
 
     fn round(&self, kernel: &Listed<RoundingKernel>, function: &AnyFunction) -> Result<()> {
@@ -276,7 +297,8 @@ impl Run<'_> {
             ranges: *ranges,
             factor: scales.factor,
         };
-        let launch = self.grid(size.queries.div_ceil(kernel.tile[0] as usize), size.heads, 1)?;
+        let blocks = size.queries.div_ceil(kernel.tile[0] as usize);
+        let launch = self.grid(blocks.saturating_mul(kernel.parts as usize), size.heads, 1)?;
         // SAFETY: as in `stats`, of `round_sums`.
         unsafe { function.launch_block(self.stream, &self.after(launch, kernel.arch), &args) }
     }

@@ -3,8 +3,8 @@
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
     Accumulates, Collective, Element, Elements, FragmentLayout, FullCol, FullRow, Gemm, HandsOut, Multistage,
-    Overlapped, Overlaps, Reads, Simt, Striped, Swizzle, TwoConsumers, TwoConsumersTwoProducersAdder,
-    Vectors, WarpSpecialized, warp,
+    Overlapped, Overlaps, Reads, Simt, Striped, Swizzle, TwoConsumers, TwoConsumersThreeProducersAdder,
+    TwoConsumersTwoProducersAdder, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
@@ -15,6 +15,7 @@ use super::rounding::round_sums;
 use super::sinks::sink_gradient;
 use super::stats::query_stats;
 use super::wanted::{All, Keys, KeysAndValues, Queries, Values, Wanted};
+use super::wide::{WideProducts, attention_gradient_wide};
 
 /// What the host chooses a gradient's kernel by.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,8 @@ pub struct GradientKernel {
     pub columns: [u32; 2],
     /// Stages of the pipeline.
     pub stages: u32,
+    /// Its warpgroups divide the columns: it is [`attention_gradient_wide`](fn@attention_gradient_wide).
+    pub divides_columns: bool,
     /// True when it reads any strides, element by element.
     pub any_strides: bool,
 }
@@ -60,6 +63,29 @@ where
         tile: [BM as u32, BN as u32],
         columns: [D as u32, R as u32],
         stages: STAGES as u32,
+        divides_columns: false,
+        any_strides: P::ANY_STRIDES,
+    };
+}
+
+#[rustfmt::skip]
+impl<P: Reads + HandsOut, Y, T: Element, const BM: usize, const BN: usize, const D: usize, const H: usize, const STAGES: usize> Described
+    for attention_gradient_wide<P, Y, T, BM, BN, D, H, STAGES>
+where
+    Y: WideProducts<T, BM, BN, D, H>,
+{
+    type Description = GradientKernel;
+    const DESCRIPTION: GradientKernel = GradientKernel {
+        element: T::NAME,
+        wanted: "all",
+        of_keys: true,
+        adds: true,
+        caps: true,
+        adds_to_capped: false,
+        tile: [BM as u32, BN as u32],
+        columns: [D as u32, D as u32],
+        stages: STAGES as u32,
+        divides_columns: true,
         any_strides: P::ANY_STRIDES,
     };
 }
@@ -88,14 +114,18 @@ pub struct RoundingKernel {
     pub element: &'static str,
     /// Queries of a block, and columns.
     pub tile: [u32; 2],
+    /// Parts of the columns, each of a CTA.
+    pub parts: u32,
 }
 
-impl<P: Overlaps, T: Element, Z, const BN: usize, const D: usize> Described for round_sums<P, T, Z, BN, D>
+impl<P: Overlaps, T: Element, Z, const BN: usize, const D: usize, const PARTS: usize> Described
+    for round_sums<P, T, Z, BN, D, PARTS>
 where
     Z: FragmentLayout<BN, D>,
 {
     type Description = RoundingKernel;
-    const DESCRIPTION: RoundingKernel = RoundingKernel { element: T::NAME, tile: [BN as u32, D as u32] };
+    const DESCRIPTION: RoundingKernel =
+        RoundingKernel { element: T::NAME, tile: [BN as u32, (PARTS * D) as u32], parts: PARTS as u32 };
 }
 
 /// A kernel of the gradient by a bias.
@@ -134,7 +164,7 @@ impl<P: Collective> Described for sink_gradient<P> {
     const DESCRIPTION: SinksKernel = SinksKernel;
 }
 
-// Columns that a tensor lacks are zeros. Where a thread has no registers for the gradients by scores and by values together, each has its own kernel.
+// Columns that a tensor lacks are zeros. Where a thread has no registers for the gradients by scores and by values together, each has its own kernel, but for one whose warpgroups divide the columns.
 #[rustfmt::skip]
 kernels! {
     /// The kernels of gradients.
@@ -145,6 +175,8 @@ kernels! {
             attention_gradient<WarpSpecialized<TwoConsumersTwoProducersAdder>, FullRow<2>, T, All<FullRow<2>>, 128, 128, 64, 64, 2>;
         sm_90: [attention_gradient_all_sm_90_ T _128x64d128s2]:
             attention_gradient<WarpSpecialized<TwoConsumersTwoProducersAdder>, FullRow<2>, T, All<FullCol<2>>, 128, 64, 128, 128, 2>;
+        sm_90: [attention_gradient_all_sm_90_ T _64x64d256s2]:
+            attention_gradient_wide<WarpSpecialized<TwoConsumersThreeProducersAdder>, FullCol<2>, T, 64, 64, 256, 128, 2>;
         sm_90: [attention_gradient_keys_values_sm_90_ T _128x64d128s2]:
             attention_gradient<WarpSpecialized<TwoConsumers>, FullRow<2>, T, KeysAndValues, 128, 64, 128, 128, 2>;
         sm_90: [attention_gradient_queries_sm_90_ T _128x64d128s2]:
@@ -177,8 +209,9 @@ kernels! {
     pub static ROUNDING: RoundingKernel;
 
     for T in [f16, bf16] {
-        sm_90: [round_sums_sm_90_ T _128x64]: round_sums<Overlapped<8>, T, FullRow<2>, 128, 64>;
-        sm_90: [round_sums_sm_90_ T _64x128]: round_sums<Overlapped<8>, T, FullCol<2>, 64, 128>;
+        sm_90: [round_sums_sm_90_ T _128x64]: round_sums<Overlapped<8>, T, FullRow<2>, 128, 64, 1>;
+        sm_90: [round_sums_sm_90_ T _64x128]: round_sums<Overlapped<8>, T, FullCol<2>, 64, 128, 1>;
+        sm_90: [round_sums_sm_90_ T _64x256]: round_sums<Overlapped<8>, T, FullCol<2>, 64, 128, 2>;
     }
 }
 

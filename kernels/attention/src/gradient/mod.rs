@@ -10,6 +10,7 @@ mod sinks;
 mod stats;
 mod turns;
 mod wanted;
+mod wide;
 
 pub use bias::{BiasGradientArgs, bias_gradient};
 pub use list::{
@@ -23,6 +24,7 @@ pub use sinks::{SinkGradientArgs, sink_gradient};
 pub use stats::{LINE, QueryStatsArgs, query_stats};
 pub use turns::{Place, Places, Turns};
 pub use wanted::{All, Keys, KeysAndValues, Queries, Values, Wanted};
+pub use wide::{AttentionGradientWideArgs, WideProducts, attention_gradient_wide};
 
 use tilewright_device::arch::special::{block_x, block_y, block_z};
 use tilewright_device::arch::warp::uniform;

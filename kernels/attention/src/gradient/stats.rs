@@ -4,6 +4,7 @@ use core::f32::consts::LOG2_E;
 
 use tilewright_device::arch::shared;
 use tilewright_device::arch::special::{block_x, block_y, block_z, thread_x_volatile};
+use tilewright_device::arch::warp::uniform;
 use tilewright_device::kernel;
 use tilewright_device::layout::Registers;
 use tilewright_device::tile::{
@@ -94,20 +95,23 @@ impl Stats {
 
     /// The values of a fragment's columns, which are queries.
     #[inline(always)]
-    fn cols<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    pub(crate) fn cols<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
         &self,
         stat: Stat,
     ) -> Cols<f32, M, N, L> {
         const { assert!(L::ROW_LANES == 4 && L::RUN == 2, "the lanes of a row hold 8 neighbouring columns") };
         // The thread's number is read anew, so that no address is held in registers over a loop. Its bytes among 8 columns' lie in one
         // piece of 16 or its neighbour, wherever the swizzle puts the two: what else it does is the same in all threads.
-        let own = thread_x_volatile() % 4 * 8;
+        let thread = thread_x_volatile();
+        let own = thread % 4 * 8;
+        let divided = L::THREADS > 128 && L::coord(128, 0).1 > 0;
+        let first_line = if divided { uniform(L::coord(thread & !127, 0).1 / LINE) } else { 0 };
         let mut cols = Cols::<f32, M, N, L>::splat(0.0);
         let mut i = 0;
         while i < L::Regs::<f32>::LEN {
             if L::row(i) == L::row(0) {
                 let query = L::offset(i).1;
-                let line = query / LINE;
+                let line = first_line + query / LINE;
                 let at = line * 128 + ((stat as u32 * 64 + query % LINE * 4) ^ ((line & 6) * 16));
                 // SAFETY: a full tile, of which these are two neighbours.
                 let [x, y] = unsafe { shared::load_f32x2(self.0 + at + (own ^ ((line & 1) * 16))) };
