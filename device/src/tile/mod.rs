@@ -6,6 +6,7 @@
 //! | from, to | |
 //! | --- | --- |
 //! | [`Global`] to a stage of [`Shared`] | `copy(a.tile([m, k]), a_s.at(s))` where a pipeline loads: TMA or `cp.async` |
+//! | the same to some rows of the stage's tile | `copy(a.tile([m, k]), a_s.at(s).rows::<H>(i))`: a tile that is put together of several |
 //! | `Global` to [`Fragment`] | `Fragment::load(a.tile([m, n]))`: 16 bytes at a time where alignment and bounds allow it |
 //! | `Shared` to `Fragment` | `Fragment::load(a_s.at(s))`, `Fragment::load(a_s.at(s).t())` where a pipeline computes |
 //! | a transposed tile to a left operand, in matrices | `Fragment::load_matrices(a_s.at(s).t())` |
@@ -45,6 +46,7 @@
 //! | another element type | [`Fragment::to_f32`], [`Fragment::cast`]; as a left operand of bytes [`Fragment::e4m3_operand`] |
 //! | reductions of rows and of columns | [`Fragment::reduce_rows`], [`RowReducer`]; [`Fragment::reduce_cols`], [`ColReducer`] |
 //! | scans of rows and of columns | [`Fragment::scan_rows`], [`RowScanner`]; [`Fragment::scan_cols`], [`ColScanner`] |
+//! | some rows or columns, as a fragment | [`Fragment::rows`], [`Fragment::columns`], where each thread holds those that it would of the smaller one |
 //! | neighbours in a row, and elements of its halves | [`Fragment::zip_pairs`], [`Fragment::zip_halves`] |
 //!
 //! What the threads of a CTA write to memory by themselves they read behind [`Cta::barrier`].

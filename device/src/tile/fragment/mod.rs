@@ -14,6 +14,7 @@ pub mod bytes;
 pub mod col_reducer;
 pub mod col_scanner;
 pub mod cols;
+pub mod cut;
 pub mod each;
 pub mod held;
 pub mod mask;

@@ -173,6 +173,25 @@ impl<S, P: Loader> Dst<'_, S, P> {
     }
 }
 
+impl<'s, T: Element, L: SharedLayout, P: Loader, const R: usize, const C: usize>
+    Dst<'s, Shared<T, R, C, L>, P>
+{
+    /// The `index`-th `H` rows of a tile whose lines are as long as its swizzle spans, as a tile: what is copied there is a part of
+    /// the stage's. Traps where there are none.
+    #[inline(always)]
+    pub fn rows<const H: usize>(self, index: u32) -> Dst<'s, Shared<T, H, C, L>, P> {
+        const {
+            assert!(C * T::BYTES == L::SWIZZLE as usize, "rows are a tile where a line is one swizzle long");
+            assert!(H.is_multiple_of(8) && R.is_multiple_of(H), "they hold whole patterns of the swizzle");
+        }
+        if index >= (R / H) as u32 {
+            trap();
+        }
+        let address = self.address + index * (H * C * T::BYTES) as u32;
+        Dst { address, ticket: self.ticket, tile: PhantomData }
+    }
+}
+
 /// A tile of a stage that is full: an operand.
 pub struct Src<'s, S> {
     pub(in crate::tile) address: u32,

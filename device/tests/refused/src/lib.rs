@@ -108,6 +108,13 @@ pub fn part_beyond_the_depth(mut cta: Cta<Multistage<4>>, a: Global<f16, 2>, mut
     tiles.release(tile);
 }
 
+/// The left half of the columns, which two of four warps hold.
+#[kernel(program = Simt<4>)]
+pub fn columns_of_other_warps(x: Global<f32, 2>, mut y: GlobalMut<f32, 2>) {
+    let x = Fragment::<f32, 64, 64, warp::Square<2, 2>>::load(x.tile([0, 0]));
+    copy(x.columns::<0, 32>(), y.tile([0, 0]));
+}
+
 /// A register that only the launch knows the number of.
 #[kernel(program = Simt<4>, local = true)]
 pub fn register_not_known(x: Global<f32, 2>, mut y: GlobalMut<f32, 2>, register: u32) {

@@ -3,6 +3,7 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 pub mod copies;
+pub mod cuts;
 pub mod gathers;
 pub mod held;
 pub mod latent;

@@ -1,5 +1,6 @@
 //! Tiles are copied in every direction, whole and at a tensor's edge; what primitives make of them is exact.
 
+mod cuts;
 mod gathers;
 mod held;
 mod neighbours;
@@ -23,6 +24,9 @@ use tilewright_support::reference::{Matrix, pick, product, relative_error, sampl
 use tilewright_support::suite::{Outcome, Suite};
 use tilewright_tile_tests::KERNELS;
 use tilewright_tile_tests_device::copies::{self, *};
+use tilewright_tile_tests_device::cuts::{
+    ColumnsCutOfWarpgroups, ColumnsCutOfWarps, RowsCutOfWarpgroup, RowsCutOfWarps,
+};
 use tilewright_tile_tests_device::gathers::*;
 use tilewright_tile_tests_device::held::*;
 use tilewright_tile_tests_device::latent::{self, *};
@@ -123,6 +127,10 @@ fn main() -> ExitCode {
         Sm80 TransposedOfWarpgroups: transpositions::turned::<TransposedOfWarpgroups>;
         Sm80 TransposedOfWarps: transpositions::turned::<TransposedOfWarps>;
         Sm80 TransposedOfEightWarps: transpositions::turned::<TransposedOfEightWarps>;
+        Sm80 ColumnsCutOfWarps: cuts::halves::<ColumnsCutOfWarps>;
+        Sm90a ColumnsCutOfWarpgroups: cuts::halves::<ColumnsCutOfWarpgroups>;
+        Sm80 RowsCutOfWarps: cuts::halves::<RowsCutOfWarps>;
+        Sm90a RowsCutOfWarpgroup: cuts::halves::<RowsCutOfWarpgroup>;
         Sm80 GatheredPieces: gathers::products::<GatheredPieces>;
         Sm80 GatheredElements: gathers::products::<GatheredElements>;
         Sm90a GatheredBoxes: gathers::products::<GatheredBoxes>;
