@@ -218,7 +218,13 @@ pub use ssd::{
     Ssd, SsdCandidate, SsdGradient, SsdGradientCandidate, SsdGradientPlan, SsdPlan, SsdStep,
     SsdStepCandidate, SsdStepPlan, SsdStepViews, SsdViews,
 };
-#[cfg(any(feature = "dequant_gemm", feature = "gemm", feature = "pointwise", feature = "scaled_gemm"))]
+#[cfg(any(
+    feature = "dequant_gemm",
+    feature = "gemm",
+    feature = "grouped_gemm",
+    feature = "pointwise",
+    feature = "scaled_gemm"
+))]
 pub use tilewright_device::tile::Activation;
 #[cfg(feature = "pointwise")]
 pub use tilewright_pointwise::{Binary, Formula, Ternary, Unary};

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use tilewright::ops::{GroupRows, GroupedGemm, HalfElement};
+use tilewright::ops::{Activation, GroupRows, GroupedGemm, HalfElement};
 use tilewright::{Device, Stream, Tensor};
 use tilewright_support::Real;
+use tilewright_support::activation::{STEEPEST, exact};
 use tilewright_support::groups;
 use tilewright_support::guarded::{Guarded, Place};
 use tilewright_support::random::normal;
@@ -31,16 +32,28 @@ pub struct Case {
     pub more: usize,
     /// Each group has a matrix of A.
     pub apart: bool,
+    /// Columns of C.
     pub n: usize,
     pub k: usize,
     pub b: Lies,
     /// Rows of C have scales.
     pub scaled: bool,
+    /// C has gated units, with this activation.
+    pub gated: Option<Activation>,
 }
 
 impl Case {
     pub fn new(rows: &[usize], n: usize, k: usize) -> Self {
-        Case { rows: rows.to_vec(), more: 3, apart: false, n, k, b: Lies::Columns, scaled: false }
+        Case {
+            rows: rows.to_vec(),
+            more: 3,
+            apart: false,
+            n,
+            k,
+            b: Lies::Columns,
+            scaled: false,
+            gated: None,
+        }
     }
 
     /// Matrices of A and C, and rows of each.
@@ -58,14 +71,24 @@ impl Case {
         groups::numbers(&self.rows, self.apart)
     }
 
+    /// Columns of B: gates and ups of gated units.
+    pub fn columns(&self) -> usize {
+        if self.gated.is_some() { 2 * self.n } else { self.n }
+    }
+
+    /// The operator, without scales.
+    pub fn gemm<'a>(&self) -> GroupedGemm<'a> {
+        self.gated.map_or(GroupedGemm::new(), |activation| GroupedGemm::new().gated(activation))
+    }
+
     pub fn places(&self, padded: usize) -> [Place; 3] {
         let ([matrices, rows], groups) = (self.matrices(), self.rows.len());
         let pitch = |line: usize| line.next_multiple_of(8) + padded;
-        let b = [groups, self.k, self.n];
+        let b = [groups, self.k, self.columns()];
         [
             Place::by_rows([matrices, rows, self.k], pitch(self.k)),
             match self.b {
-                Lies::Rows => Place::by_rows(b, pitch(self.n)),
+                Lies::Rows => Place::by_rows(b, pitch(self.columns())),
                 Lies::Columns => Place::by_columns(b, pitch(self.k)),
             },
             Place::by_rows([matrices, rows, self.n], pitch(self.n)),
@@ -120,10 +143,10 @@ impl Case {
     ) -> tilewright::Result<Vec<&'static str>> {
         let (a, mut c) = (a.view()?, c.view_mut()?);
         let all = if self.apart {
-            GroupedGemm::new().candidates(&a, &b.view()?, rows, &c)?
+            self.gemm().candidates(&a, &b.view()?, rows, &c)?
         } else {
             c = c.select(0, 0)?;
-            GroupedGemm::new().candidates(&a.select(0, 0)?, &b.view()?, rows, &c)?
+            self.gemm().candidates(&a.select(0, 0)?, &b.view()?, rows, &c)?
         };
         let possible = all.iter().filter(|kernel| kernel.rejection().is_none());
         let names: Vec<_> = possible.map(|kernel| kernel.name()).collect();
@@ -143,7 +166,7 @@ impl Case {
         let shape = self.matrices();
         let scales = Tensor::from_slice(stream.device(), &scales, &shape[usize::from(!self.apart)..])?;
         let scales = scales.view();
-        let gemm = GroupedGemm::new().kernel(kernel);
+        let gemm = self.gemm().kernel(kernel);
         let gemm = if self.scaled { gemm.scales(&scales) } else { gemm };
         let (a, mut c) = (a.view()?, c.view_mut()?);
         if self.apart {
@@ -159,21 +182,26 @@ impl Case {
         normal(3, self.matrices().iter().product())
     }
 
-    /// Each element with the sum of its products' magnitudes; none where it is no group's.
+    /// Each element with the sum of its products' magnitudes, or how far theirs move a unit; none where it is no group's.
     pub fn reference<T: Real>(&self, a: &[T], b: &[T]) -> Vec<Option<[f64; 2]>> {
-        let (a, b, Case { n, k, .. }) = (T::widen(a), T::widen(b), self);
+        let (a, b, Case { n, k, gated, .. }) = (T::widen(a), T::widen(b), self);
+        let columns = self.columns();
         let scales = self.scales();
         let row = |(row, group): (usize, Option<usize>)| {
             let scale = if self.scaled { f64::from(scales[row]) } else { 1.0 };
-            let mut sums = vec![[0.0; 2]; *n];
+            let mut sums = vec![[0.0; 2]; columns];
             for (inner, &x) in a[row * k..(row + 1) * k].iter().enumerate() {
-                let line = group.map_or(&[][..], |group| &b[(group * k + inner) * n..][..*n]);
+                let line = group.map_or(&[][..], |group| &b[(group * k + inner) * columns..][..columns]);
                 for ([sum, magnitude], &y) in sums.iter_mut().zip(line) {
-                    let product = f64::from(x) * f64::from(y) * scale;
+                    let product = f64::from(x) * f64::from(y);
                     (*sum, *magnitude) = (*sum + product, *magnitude + product.abs());
                 }
             }
-            sums.into_iter().map(move |sum| group.map(|_| sum))
+            if let Some(activation) = *gated {
+                let ups = sums.split_off(*n);
+                sums = sums.into_iter().zip(ups).map(|(gate, up)| unit(activation, gate, up)).collect();
+            }
+            sums.into_iter().map(move |sum| group.map(|_| [sum[0] * scale, sum[1] * scale.abs()]))
         };
         self.groups().into_iter().enumerate().flat_map(row).collect()
     }
@@ -194,4 +222,10 @@ impl Case {
         let at = out.iter().zip(exact).position(wrong)?;
         Some(format!("row {}, column {}: {} and not {:?}", at / self.n, at % self.n, out[at], exact[at]))
     }
+}
+
+/// The unit of a gate and an up, which come with the sums of their products' magnitudes, and how far those move it: the activation's own error is the gate's.
+fn unit(activation: Activation, [gate, gates]: [f64; 2], [up, ups]: [f64; 2]) -> [f64; 2] {
+    let activated = exact(activation, gate);
+    [activated * up, (STEEPEST + 1.0) * gates * up.abs() + 2.0 * activated.abs() * ups]
 }

@@ -8,6 +8,7 @@ use tilewright_support::suite::Suite;
 mod case;
 mod combine;
 mod errors;
+mod gated;
 mod k_grouped;
 #[cfg(all(feature = "pointwise", feature = "reduce", feature = "rows"))]
 mod moe;
@@ -30,6 +31,13 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "schedules of other seeds", reuse::seeds)
         .device(Arch::Sm80, "a graph replays with the numbers of the moment", reuse::replayed)
         .device(Arch::Sm80, "a plan runs on other tensors", reuse::planned)
+        .device(Arch::Sm80, "gated units of the products", gated::units)
+        .device(Arch::Sm80, "gated units of one group to 256", gated::groups)
+        .device(Arch::Sm80, "gated units lie anywhere", gated::anywhere)
+        .device(Arch::Sm80, "NaN stays in its row and its unit", gated::not_a_number)
+        .device(Arch::Sm80, "gated units, in schedules of other seeds", gated::seeds)
+        .device(Arch::Sm80, "a plan of gated units runs on other tensors", gated::planned)
+        .device(Arch::Sm80, "refused gated units", gated::refused)
         .device(Arch::Sm80, "rows in the order of groups", order::ordered)
         .device(Arch::Sm80, "entries without a group", order::left_out)
         .device(Arch::Sm80, "weighted sums of rows", combine::combined)

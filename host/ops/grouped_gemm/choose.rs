@@ -37,7 +37,7 @@ pub(super) fn describe_tile(
 pub(super) struct Selection<'a> {
     problem: &'a Problem,
     element: &'static str,
-    /// How A can be read, and B in columns and in rows.
+    /// How A can be read, and B in columns and in rows; gates and ups are read in columns alone.
     a: Reading,
     b: [Reading; 2],
     expected: Option<usize>,
@@ -47,7 +47,8 @@ impl<'a> Selection<'a> {
     pub(super) fn new(problem: &'a Problem, element: &'static str, expected: Option<usize>) -> Result<Self> {
         let (backend, Problem { sides, b, .. }) = (problem.sides.device.backend(), problem);
         let a = sides.a.reading(backend, true)?;
-        let b = [b.reading(backend, false)?, b.reading(backend, true)?];
+        let columns = b.reading(backend, problem.gated.is_some())?;
+        let b = [columns, if problem.gated.is_some() { columns } else { b.reading(backend, true)? }];
         Ok(Selection { problem, element, a, b, expected })
     }
 }
@@ -59,10 +60,11 @@ impl Choice for Selection<'_> {
         &self.problem.sides.device
     }
     fn kernels(&self) -> &'static [Compiled] {
-        kernels(self.element)
+        kernels(self.element, self.problem.gated.is_some())
     }
     fn what(&self) -> String {
-        format!("groups of {}", self.element)
+        let of = if self.problem.gated.is_some() { "gated units of " } else { "" };
+        format!("{of}groups of {}", self.element)
     }
 
     fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
@@ -102,13 +104,15 @@ pub(super) fn of_tile(arch: Arch, any_strides: bool, [m, n]: [u64; 2], depth: u6
 /// Mixtral's experts, one that took 3 % longer.
 fn estimate(kernel: &Compiled, [groups, rows]: [u64; 2], size: Size, sms: u32) -> Cycles {
     let ([m, n, _], depth) = (kernel.tile.map(u64::from), size.k as u64);
+    // Columns of products for each of C.
+    let of_each = if kernel.gated { 2 } else { 1 };
     let work = Work {
         groups,
         rows,
         columns: (size.n as u64).div_ceil(n),
         high: m,
-        each: of_tile(kernel.arch, kernel.any_strides, [m, n], depth),
-        matrix: (2 * depth).saturating_mul(size.n as u64),
+        each: of_tile(kernel.arch, kernel.any_strides, [m, of_each * n], depth),
+        matrix: (2 * of_each * depth).saturating_mul(size.n as u64),
         few: kernel.of == RowsOf::Few,
     };
     Cycles(work.cycles(sms).saturating_add(Cycles::of_launch(kernel.arch)))

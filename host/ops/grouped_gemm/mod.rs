@@ -18,9 +18,9 @@ pub use plan::{GroupedGemmPlan, GroupedGemmViews};
 use problem::Problem;
 use table::Compiled;
 
-use super::HalfElement;
 use super::frame::{Candidate, Choice};
 use super::groups::GroupRows;
+use super::{Activation, HalfElement};
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
 /// A kernel that could compute products of groups, or why it could not.
@@ -82,6 +82,7 @@ pub struct GroupedGemm<'a> {
     overlap: bool,
     expected: Option<usize>,
     scales: Option<&'a TensorView<'a, f32>>,
+    gated: Option<Activation>,
 }
 
 impl Default for GroupedGemm<'_> {
@@ -93,7 +94,7 @@ impl Default for GroupedGemm<'_> {
 impl<'a> GroupedGemm<'a> {
     /// C = A B, group by group.
     pub fn new() -> Self {
-        GroupedGemm { kernel: None, overlap: true, expected: None, scales: None }
+        GroupedGemm { kernel: None, overlap: true, expected: None, scales: None, gated: None }
     }
     /// Forces a kernel by its name; see [`candidates`](Self::candidates).
     pub fn kernel(self, name: &'a str) -> Self {
@@ -109,6 +110,14 @@ impl<'a> GroupedGemm<'a> {
     pub fn scales(self, scales: &'a TensorView<'a, f32>) -> Self {
         GroupedGemm { scales: Some(scales), ..self }
     }
+    /// Gated units of the products: B is \[groups, K, 2 N\], in its columns N gates and then their N ups, and C, of N columns, is act(A gates) · (A ups). They are computed
+    /// from the products in f32, and rounded once.
+    ///
+    /// There are kernels where K is not 0, B's columns are contiguous and, as A's rows, aligned to 16 bytes; below Hopper where K is a multiple of 8, too.
+    /// Elsewhere there is none, and [`Gated::run_packed`](super::Gated::run_packed) takes the products, which are rounded then.
+    pub fn gated(self, activation: Activation) -> Self {
+        GroupedGemm { gated: Some(activation), ..self }
+    }
     /// About how many rows a group has that has any: the kernel is chosen by it, and computes the same whatever they have. Unless set, A's rows
     /// divided among the groups; of [counts](GroupRows::counts), all rows of a matrix.
     pub fn expected_rows(self, rows: usize) -> Self {
@@ -123,7 +132,7 @@ impl<'a> GroupedGemm<'a> {
         rows: &GroupRows<'_>,
         c: &TensorViewMut<'_, T>,
     ) -> Result<Vec<GroupedGemmCandidate>> {
-        let problem = Problem::new(a, b, rows, c, self.scales)?;
+        let problem = Problem::new(a, b, rows, c, self.scales, self.gated)?;
         Ok(Selection::new(&problem, T::DTYPE.name(), self.expected)?.candidates())
     }
 

@@ -56,8 +56,8 @@ impl GroupedGemmPlan {
     ) -> Result<Self> {
         let operands = Operands::new(c.device(), named(a, b, rows, c, gemm.scales));
         let scales = gemm.scales.map(|scales| scales.planned(4));
-        let problem =
-            Problem::new(&a.planned(0), &b.planned(1), &rows.planned(2), &c.planned(3), scales.as_ref())?;
+        let (a, b, rows, c) = (a.planned(0), b.planned(1), rows.planned(2), c.planned(3));
+        let problem = Problem::new(&a, &b, &rows, &c, scales.as_ref(), gemm.gated)?;
         let choice = Selection::new(&problem, T::DTYPE.name(), gemm.expected)?.choose(gemm.kernel)?;
         let loaded = if problem.sides.is_empty() {
             None

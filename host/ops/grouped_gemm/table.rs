@@ -6,7 +6,10 @@ use std::sync::LazyLock;
 use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_device::arch::tma::{EVICT_FIRST, EVICT_NORMAL};
 use tilewright_device::kernel::Listed;
-use tilewright_grouped_gemm::{GROUPED, GroupedGemmArgs, GroupedGemmFewArgs, GroupedKernel, KERNELS, RowsOf};
+use tilewright_grouped_gemm::{
+    GROUPED, GroupedGemmArgs, GroupedGemmFewArgs, GroupedGemmGatedArgs, GroupedGemmGatedFewArgs,
+    GroupedKernel, KERNELS, RowsOf,
+};
 
 use super::problem::Problem;
 use crate::ops::frame::{Table, expect_mapped};
@@ -28,12 +31,13 @@ const NOTHING: GlobalAbi<f32, 3> = GlobalAbi {
 /// One compiled kernel.
 pub type Compiled = Listed<GroupedKernel>;
 
-static TABLE: LazyLock<Table<&'static str, Compiled>> =
-    LazyLock::new(|| Table::new(GROUPED.iter().map(|kernel| (kernel.element, *kernel))));
+/// By element type, and whether they store gated units.
+static TABLE: LazyLock<Table<(&'static str, bool), Compiled>> =
+    LazyLock::new(|| Table::new(GROUPED.iter().map(|kernel| ((kernel.element, kernel.gated), *kernel))));
 
-/// The kernels of an element type.
-pub(super) fn kernels(element: &'static str) -> &'static [Compiled] {
-    TABLE.kernels(&element)
+/// The kernels of an element type, of products or of their gated units.
+pub(super) fn kernels(element: &'static str, gated: bool) -> &'static [Compiled] {
+    TABLE.kernels(&(element, gated))
 }
 
 /// The kernel, loaded.
@@ -48,7 +52,7 @@ pub(super) fn run(
     stream: &Stream,
     problem: &Problem,
 ) -> Result<()> {
-    let Problem { sides: Sides { a, c, numbers, .. }, b, scales } = problem;
+    let Problem { sides: Sides { a, c, numbers, .. }, b, gated, scales } = problem;
     let (function, launch) = (&loaded.function, loaded.grid(kernel.arch));
     let backend = function.device().backend();
     let (tma, b_rows) = (kernel.arch == Arch::Sm90a, kernel.row_major_b);
@@ -60,16 +64,39 @@ pub(super) fn run(
         Some(scales) => scales.arg(backend, true, 0)?,
         None => NOTHING,
     };
-    let (mut b, policy): (GlobalAbi<(), 3>, _) = match kernel.of {
-        RowsOf::Many => (b.arg(backend, b_rows, lines(BOX))?, EVICT_NORMAL),
+    let policy = match kernel.of {
+        RowsOf::Many => EVICT_NORMAL,
         // Nobody reads a matrix again.
-        RowsOf::Few => (b.t()?.arg(backend, !b_rows, lines(BOX))?, EVICT_FIRST),
+        RowsOf::Few => EVICT_FIRST,
     };
-    b.policy = policy;
-    expect_mapped(kernel.name, kernel.arch, [a.tma, b.tma])?;
-    // SAFETY: the arguments are those of the kernel. The views that the tensors come from are borrowed by the caller, C exclusively, and reach no
-    // further than their shapes, which the kernel keeps to: groups have no rows but those. There are as many numbers as the kernel reads.
+    // SAFETY, of both launches: the arguments are those of the kernel. The views that the tensors come from are borrowed by the caller, C exclusively,
+    // and reach no further than their shapes, which the kernel keeps to: groups have no rows but those. There are as many numbers as the kernel reads.
     // Programmatic launch only moves what precedes its wait for the preceding grid.
+    if let Some(activation) = gated {
+        let w = GlobalAbi::<(), 4> { policy, ..b.arg(backend, true, lines(BOX))? };
+        expect_mapped(kernel.name, kernel.arch, [a.tma, w.tma])?;
+        let activation = *activation as u32;
+        // SAFETY: see above. W are two matrices of each group.
+        return unsafe {
+            match kernel.of {
+                RowsOf::Many => {
+                    let args = GroupedGemmGatedArgs { a, w, c, scales, groups, activation };
+                    function.launch_block(stream, &launch, &args)
+                }
+                RowsOf::Few => {
+                    let args = GroupedGemmGatedFewArgs { a, w, c, scales, groups, activation };
+                    function.launch_block(stream, &launch, &args)
+                }
+            }
+        };
+    }
+    let b: GlobalAbi<(), 3> = match kernel.of {
+        RowsOf::Many => b.arg(backend, b_rows, lines(BOX))?,
+        RowsOf::Few => b.t()?.arg(backend, !b_rows, lines(BOX))?,
+    };
+    let b = GlobalAbi { policy, ..b };
+    expect_mapped(kernel.name, kernel.arch, [a.tma, b.tma])?;
+    // SAFETY: see above.
     unsafe {
         match kernel.of {
             RowsOf::Many => {

@@ -5,6 +5,8 @@
 mod combination;
 mod depth;
 mod few;
+mod gated;
+mod gated_few;
 mod list;
 mod order;
 mod product;
@@ -12,6 +14,8 @@ mod product;
 pub use combination::{COMBINE_THREADS, CombineArgs, Places, combine};
 pub use depth::{KGroupedGemmArgs, k_grouped_gemm};
 pub use few::{GroupedGemmFewArgs, grouped_gemm_few};
+pub use gated::{GroupedGemmGatedArgs, grouped_gemm_gated};
+pub use gated_few::{GroupedGemmGatedFewArgs, grouped_gemm_gated_few};
 pub use list::{
     COMBINE, CombineKernel, GROUPED, GroupedKernel, K_GROUPED, KGroupedKernel, ORDER, OrderKernel, RowsOf,
 };

@@ -2,13 +2,16 @@
 
 use tilewright_device::kernel::{Described, Program};
 use tilewright_device::tile::{
-    ColMajor, Collective, Element, Elements, FragmentLayout, FullRow, Gemm, Major, Multistage, OutputLayout,
-    Reads, RowMajor, Simt, Striped, TwoConsumers, Vectors, WarpSpecialized, warp,
+    self, ColMajor, Collective, Element, Elements, FragmentLayout, FullRow, Gemm, Major, Multistage,
+    OneConsumer, OutputLayout, Reads, RowMajor, Simt, Striped, TwoConsumers, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
 use crate::depth::Accumulates;
-use crate::{combine, grouped_gemm, grouped_gemm_few, k_grouped_gemm, order_groups};
+use crate::{
+    combine, grouped_gemm, grouped_gemm_few, grouped_gemm_gated, grouped_gemm_gated_few, k_grouped_gemm,
+    order_groups,
+};
 
 /// Which rows a kernel is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +29,9 @@ pub struct GroupedKernel {
     pub element: &'static str,
     /// Which rows it is made for.
     pub of: RowsOf,
-    /// Rows of A, columns of B and depth of a tile.
+    /// Whether it stores gated units of the products.
+    pub gated: bool,
+    /// Rows of A, columns of C and depth of a tile.
     pub tile: [u32; 3],
     /// Stages of the pipeline.
     pub stages: u32,
@@ -48,6 +53,7 @@ where
     const DESCRIPTION: GroupedKernel = GroupedKernel {
         element: T::NAME,
         of: RowsOf::Many,
+        gated: false,
         tile: [BM as u32, BN as u32, BK as u32],
         stages: STAGES as u32,
         row_major_b: OB::ROW_MAJOR,
@@ -66,10 +72,49 @@ where
     const DESCRIPTION: GroupedKernel = GroupedKernel {
         element: T::NAME,
         of: RowsOf::Few,
+        gated: false,
         tile: [BM as u32, BN as u32, BK as u32],
         stages: STAGES as u32,
         // It reads the transposed matrix.
         row_major_b: !OB::ROW_MAJOR,
+        box_lines: BM as u32,
+        any_strides: P::ANY_STRIDES,
+    };
+}
+
+#[rustfmt::skip]
+impl<P: Reads, Y, T: Element, const BM: usize, const BN: usize, const UNITS: usize, const BK: usize, const STAGES: usize> Described
+    for grouped_gemm_gated<P, Y, T, BM, BN, UNITS, BK, STAGES>
+where
+    Y: Gemm<T, BM, BN, BK, D: tile::Accumulates<BM, UNITS> + OutputLayout<BM, UNITS>>,
+{
+    type Description = GroupedKernel;
+    const DESCRIPTION: GroupedKernel = GroupedKernel {
+        element: T::NAME,
+        of: RowsOf::Many,
+        gated: true,
+        tile: [BM as u32, UNITS as u32, BK as u32],
+        stages: STAGES as u32,
+        row_major_b: false,
+        box_lines: 64,
+        any_strides: P::ANY_STRIDES,
+    };
+}
+
+#[rustfmt::skip]
+impl<P: Reads, Y, T: Element, const BN: usize, const UNITS: usize, const BM: usize, const BK: usize, const STAGES: usize> Described
+    for grouped_gemm_gated_few<P, Y, T, BN, UNITS, BM, BK, STAGES>
+where
+    Y: Gemm<T, BN, BM, BK, D: FragmentLayout<UNITS, BM>>,
+{
+    type Description = GroupedKernel;
+    const DESCRIPTION: GroupedKernel = GroupedKernel {
+        element: T::NAME,
+        of: RowsOf::Few,
+        gated: true,
+        tile: [BM as u32, UNITS as u32, BK as u32],
+        stages: STAGES as u32,
+        row_major_b: false,
         box_lines: BM as u32,
         any_strides: P::ANY_STRIDES,
     };
@@ -151,6 +196,17 @@ kernels! {
     for T in [f16, bf16] {
         sm_80: [grouped_gemm_sm_80_ T _any_64x64x32s3]:
             grouped_gemm<Multistage<4, Elements>, warp::Square<2, 2>, T, ColMajor, 64, 64, 32, 3>;
+    }
+    // Gated units: each thread has a gate and its up, so that no warp has columns of its own, and no warpgroup rows of gates alone.
+    for T in [f16, bf16] {
+        sm_90: [grouped_gemm_gated_sm_90_ T _128x256x64s4]:
+            grouped_gemm_gated<WarpSpecialized<TwoConsumers>, FullRow<2>, T, 128, 256, 128, 64, 4>;
+        sm_90: [grouped_gemm_gated_sm_90_ T _256x128x64s4]:
+            grouped_gemm_gated<WarpSpecialized<TwoConsumers>, FullRow<2>, T, 256, 128, 64, 64, 4>;
+        sm_90: [grouped_gemm_gated_sm_90_ T _32x128x64s10]:
+            grouped_gemm_gated_few<WarpSpecialized<OneConsumer>, FullRow<1>, T, 128, 64, 32, 64, 10>;
+        sm_80: [grouped_gemm_gated_sm_80_ T _128x128x32s4]:
+            grouped_gemm_gated<Multistage<4, Vectors>, warp::FullRow<4>, T, 128, 128, 64, 32, 4>;
     }
 }
 

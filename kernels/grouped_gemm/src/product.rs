@@ -65,7 +65,7 @@ pub unsafe fn grouped_gemm<
 
 /// A tile with its rows multiplied by their scales, if there are any.
 #[inline(always)]
-fn scaled<L: FragmentLayout<BM, BN>, const BM: usize, const BN: usize>(
+pub(crate) fn scaled<L: FragmentLayout<BM, BN>, const BM: usize, const BN: usize>(
     tile: Fragment<f32, BM, BN, L>,
     scales: &InPlace<Global<f32, 3, RowMajor, 0>>,
     at: &GroupTile,
