@@ -56,6 +56,7 @@ fn main() -> ExitCode {
     #[cfg(all(feature = "pointwise", feature = "reduce", feature = "rows"))]
     let suite = suite
         .device(Arch::Sm80, "layers of experts", moe::layers)
+        .device(Arch::Sm80, "layers of experts whose product stores units", moe::fused)
         .device(Arch::Sm80, "NaN among logits stays in its row", moe::not_a_number)
         .device(Arch::Sm80, "refused layers", moe::refused);
     #[cfg(all(feature = "dequant_gemm", feature = "pointwise", feature = "reduce", feature = "rows"))]

@@ -67,11 +67,30 @@ impl<T: Real + HalfElement> Layer<T> {
         let [_, hidden, inner, experts, _] = self.shape;
         let gate_up = Tensor::from_slice(device, &self.gate_up, &[experts, hidden, 2 * inner])?;
         let down = Tensor::from_slice(device, &self.down, &[experts, inner, hidden])?;
-        self.check_with(device, (&gate_up.view()).into(), (&down.view()).into())
+        self.check_with(device, (&gate_up.view()).into(), (&down.view()).into(), 8)
     }
 
-    /// Runs it with these matrices on some tokens, then in a graph on others.
-    fn check_with(&self, device: &Device, gate_up: Experts<'_, T>, down: Experts<'_, T>) -> Outcome {
+    /// With gates and ups whose columns are contiguous: so many launches.
+    fn check_turned(&self, device: &Device, launches: usize) -> Outcome {
+        let [_, hidden, inner, experts, _] = self.shape;
+        let wide = 2 * inner;
+        let at =
+            |i: usize| self.gate_up[(i / (wide * hidden) * hidden + i % hidden) * wide + i / hidden % wide];
+        let turned: Vec<_> = (0..self.gate_up.len()).map(at).collect();
+        let turned = Tensor::from_slice(device, &turned, &[experts, wide, hidden])?;
+        let down = Tensor::from_slice(device, &self.down, &[experts, inner, hidden])?;
+        let gate_up = turned.view().transpose(1, 2)?;
+        self.check_with(device, (&gate_up).into(), (&down.view()).into(), launches)
+    }
+
+    /// Runs it with these matrices on some tokens, then in a graph of so many launches on others.
+    fn check_with(
+        &self,
+        device: &Device,
+        gate_up: Experts<'_, T>,
+        down: Experts<'_, T>,
+        launches: usize,
+    ) -> Outcome {
         let (stream, [tokens, hidden, _, experts, _]) = (Stream::new(device)?, self.shape);
         let inputs = |seed| (normal::<T>(seed, tokens * hidden), normal::<f32>(seed + 1, tokens * experts));
         let (first, others) = (inputs(5), inputs(7));
@@ -89,6 +108,7 @@ impl<T: Real + HalfElement> Layer<T> {
             stream.synchronize()?;
             stream.capture(|stream| call(stream))?
         };
+        assert_eq!(graph.nodes(), launches, "{:?}", self.shape);
         let near = |y: &Tensor<T>, (x, logits): &(Vec<T>, Vec<f32>)| {
             let error = relative_error(&y.to_vec_on(&stream)?, &self.reference(x, logits));
             // Two products, units and their sum are rounded.
@@ -110,6 +130,14 @@ pub fn layers(device: &Device) -> Outcome {
     Layer::<f16>::new([20, 64, 40, 8, 2], false, Activation::Gelu).check(device)?;
     Layer::<bf16>::new([7, 72, 24, 5, 5], true, Activation::Silu).check(device)?;
     Layer::<f16>::new([1, 33, 17, 3, 1], true, Activation::Relu).check(device)
+}
+
+/// Layers whose product of gates and ups stores units, or would if its lines were aligned.
+pub fn fused(device: &Device) -> Outcome {
+    Layer::<bf16>::new([20, 64, 40, 8, 2], true, Activation::Silu).check_turned(device, 7)?;
+    Layer::<f16>::new([40, 72, 24, 5, 5], false, Activation::Gelu).check_turned(device, 7)?;
+    Layer::<bf16>::new([1, 136, 17, 3, 1], true, Activation::Relu).check_turned(device, 7)?;
+    Layer::<f16>::new([3, 33, 17, 3, 1], true, Activation::Silu).check_turned(device, 8)
 }
 
 /// Layers of narrow weights, whose values are numbers of the type.
@@ -142,11 +170,11 @@ pub fn narrow_weights(device: &Device) -> Outcome {
         };
         let gate_up = DeviceWeights::upload(device, &gate_up.pack(Order::B16)?)?;
         let on_device = DeviceWeights::upload(device, &down.pack(Order::B16)?)?;
-        layer.check_with(device, (&gate_up).into(), (&on_device).into())?;
+        layer.check_with(device, (&gate_up).into(), (&on_device).into(), 8)?;
         // One of the products alone.
         let [_, hidden, inner, experts, _] = shape;
         let down = Tensor::from_slice(device, &layer.down, &[experts, inner, hidden])?;
-        layer.check_with(device, (&gate_up).into(), (&down.view()).into())
+        layer.check_with(device, (&gate_up).into(), (&down.view()).into(), 8)
     }
     check::<bf16>(device, [20, 64, 32, 8, 2])?;
     check::<f16>(device, [5, 128, 64, 4, 1])

@@ -1,9 +1,10 @@
 //! The matrices that a layer's experts multiply by.
 
+use super::room::ALIGNED;
 use crate::ops::frame::{Named, of_shape};
+use crate::ops::{Activation, GroupRows, GroupedGemm, HalfElement};
 #[cfg(feature = "dequant_gemm")]
 use crate::ops::{DeviceWeights, GroupedDequantGemm};
-use crate::ops::{GroupRows, GroupedGemm, HalfElement};
 use crate::{Device, Element, Error, Result, Stream, TensorView, TensorViewMut};
 
 /// A layer's matrices of one product, all experts': of [`Moe::run`](super::Moe::run). Which forms there are depends on the crate's features.
@@ -65,13 +66,18 @@ impl<T: Element> Experts<'_, T> {
         }
     }
 
-    /// As a tensor that is read, if they are one.
-    pub(super) fn named(&self, name: &'static str) -> Option<Named<'_>> {
+    /// The tensor of the layer's type, if they are one.
+    pub(super) fn halves(&self) -> Option<&TensorView<'_, T>> {
         match self {
-            Experts::Halves(all) => Some(Named::read(name, all)),
+            Experts::Halves(all) => Some(all),
             #[cfg(feature = "dequant_gemm")]
             Experts::Narrow(_) => None,
         }
+    }
+
+    /// As a tensor that is read, if they are one.
+    pub(super) fn named(&self, name: &'static str) -> Option<Named<'_>> {
+        self.halves().map(|all| Named::read(name, all))
     }
 }
 
@@ -89,5 +95,20 @@ impl<T: HalfElement> Experts<'_, T> {
             #[cfg(feature = "dequant_gemm")]
             Experts::Narrow(all) => GroupedDequantGemm::new().run(stream, a, all, rows, c),
         }
+    }
+
+    /// Whether a kernel multiplies so many rows by them, gates and ups, and stores the units.
+    pub(super) fn have_gated_kernel(&self, entries: usize) -> Result<bool> {
+        let Some(all) = self.halves() else { return Ok(false) };
+        let &[experts, hidden, columns] = all.shape() else { return Ok(false) };
+        let (device, inner) = (all.device(), columns / 2);
+        // Rows and units as they lie in the workspace. Which activation it is decides nothing.
+        let rows = TensorView::without_memory(device, &[entries, hidden], &[hidden, 1], ALIGNED as u64)?;
+        let units = TensorViewMut::without_memory(device, &[entries, inner], &[inner, 1], ALIGNED as u64)?;
+        let offsets = TensorView::<i32>::without_memory(device, &[experts + 1], &[1], ALIGNED as u64)?;
+        let gemm = GroupedGemm::new().gated(Activation::Silu);
+        let of = GroupRows::offsets(offsets.planned(2));
+        let kernels = gemm.candidates(&rows.planned(0), &all.planned(1), &of, &units.planned(3))?;
+        Ok(kernels.iter().any(|kernel| kernel.rejection().is_none()))
     }
 }

@@ -9,7 +9,8 @@ use problem::Problem;
 use room::Room;
 
 use super::{
-    Activation, Embedding, Gated, GroupRows, HalfElement, Softmax, TopK, group_combine, group_order,
+    Activation, Embedding, Gated, GroupRows, GroupedGemm, HalfElement, Softmax, TopK, group_combine,
+    group_order,
 };
 use crate::{Result, Stream, TensorView, TensorViewMut};
 
@@ -22,13 +23,15 @@ use crate::{Result, Stream, TensorView, TensorViewMut};
 /// - Either product's matrices may be narrow weights in their place: [`Experts`].
 /// - A token goes to the [`top`](Self::new) experts with the largest logits, of equal ones the first. Its weights are the softmax of all its logits, or, where
 ///   they are [`normalized`](Self::normalized), of those of its experts alone, which is the same but for a factor that makes their sum 1.
-/// - An expert's result is (act(x gate) · x up) down. Each product is accumulated in f32 and rounded to the type; so are units. The sum is taken in f32 and
-///   rounded once. The order of all sums is fixed: the same call gives the same bits.
+/// - An expert's result is (act(x gate) · x up) down. Each product is accumulated in f32. Units are rounded to the type, and so are experts' results; gates and
+///   ups only where their product does not store units at once, see below. The sum is taken in f32 and rounded once. The order of all sums is fixed: the
+///   same call gives the same bits.
 /// - NaN among a token's logits makes its row of y NaN.
 ///
-/// It is these operators one after the other: [`TopK`] and [`Softmax`], [`group_order`], [`Embedding`], [`GroupedGemm`](super::GroupedGemm) or its narrow form,
-/// [`Gated`], the same again, [`group_combine`]: 8 launches, on memory that the caller gives. Nothing is allocated and nothing is waited for; a
-/// [`Graph`](crate::Graph) replays it with the tokens and logits of the moment.
+/// It is these operators one after the other: [`TopK`] and [`Softmax`], [`group_order`], [`Embedding`], [`GroupedGemm`] or its narrow form,
+/// [`Gated`], the same product again, [`group_combine`]: 8 launches, on memory that the caller gives. Where `gate_up` lies as
+/// [gated products](GroupedGemm::gated) want it, \[experts, 2 inner, hidden\] with lines aligned to 16 bytes, one of them takes the place of the product and [`Gated`]: 7 launches,
+/// and no memory for gates and ups. Nothing is allocated and nothing is waited for; a [`Graph`](crate::Graph) replays it with the tokens and logits of the moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Moe {
     top: usize,
@@ -50,7 +53,7 @@ impl Moe {
         Moe { normalized: true, ..self }
     }
 
-    /// Elements of f32 that [`run`](Self::run) takes as workspace.
+    /// Elements of f32 that [`run`](Self::run) takes as workspace, with matrices that lie as these.
     ///
     /// # Errors
     /// Those of the shapes in `run`.
@@ -84,7 +87,7 @@ impl Moe {
         let problem = Problem::new(self.top, x, logits, &gate_up, &down)?;
         problem.expect_apart(stream, x, [&gate_up, &down], logits, y, workspace)?;
         let mut room = Room::of::<T>(&problem, workspace)?;
-        let Problem { tokens, hidden, experts, inner, top } = problem;
+        let Problem { tokens, hidden, experts, inner, top, fused } = problem;
         let entries = tokens * top;
         let mut weights = room.take::<f32>(&[tokens, top])?;
         let mut chosen = room.take::<i32>(&[tokens, top])?;
@@ -104,10 +107,15 @@ impl Moe {
         let rows = GroupRows::offsets(offsets.as_view());
         let mut rows_in = room.take::<T>(&[entries, hidden])?;
         Embedding::new().run(stream, x, &order.as_view(), &mut rows_in)?;
-        let mut wide = room.take::<T>(&[entries, 2 * inner])?;
-        gate_up.multiply(stream, &rows_in.as_view(), &rows, &mut wide)?;
         let mut units = room.take::<T>(&[entries, inner])?;
-        Gated::new(self.activation).run_packed(stream, &wide.as_view(), &mut units)?;
+        if let Some(all) = gate_up.halves().filter(|_| fused) {
+            let gemm = GroupedGemm::new().gated(self.activation);
+            gemm.run(stream, &rows_in.as_view(), all, &rows, &mut units)?;
+        } else {
+            let mut wide = room.take::<T>(&[entries, 2 * inner])?;
+            gate_up.multiply(stream, &rows_in.as_view(), &rows, &mut wide)?;
+            Gated::new(self.activation).run_packed(stream, &wide.as_view(), &mut units)?;
+        }
         // What came in is not needed any more.
         down.multiply(stream, &units.as_view(), &rows, &mut rows_in)?;
         group_combine(stream, &rows_in.as_view(), &weights.as_view(), &places.as_view(), y)

@@ -1,6 +1,7 @@
 //! What is asked to be computed, checked.
 
 use super::Experts;
+use crate::ops::HalfElement;
 use crate::ops::frame::{Named, check, of_shape};
 use crate::{Element, Error, Result, Stream, TensorView, TensorViewMut};
 
@@ -13,10 +14,12 @@ pub(super) struct Problem {
     pub(super) inner: usize,
     /// Experts of a token.
     pub(super) top: usize,
+    /// Whether the product of gates and ups stores units.
+    pub(super) fused: bool,
 }
 
 impl Problem {
-    pub(super) fn new<T: Element>(
+    pub(super) fn new<T: HalfElement>(
         top: usize,
         x: &TensorView<'_, T>,
         logits: &TensorView<'_, f32>,
@@ -39,7 +42,8 @@ impl Problem {
         if top == 0 || top > experts {
             return Err(Error::argument("top", top.to_string(), format!("1 to {experts}, the experts")));
         }
-        Ok(Problem { tokens, hidden, experts, inner, top })
+        let fused = gate_up.have_gated_kernel(tokens.saturating_mul(top))?;
+        Ok(Problem { tokens, hidden, experts, inner, top, fused })
     }
 
     /// Checks that what is written lies apart, and all on the stream's device.

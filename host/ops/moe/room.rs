@@ -7,11 +7,11 @@ use crate::ops::frame;
 use crate::{Device, Element, Result, TensorViewMut};
 
 /// Bytes to which each of them is aligned: lines of the L2 cache.
-const ALIGNED: usize = 128;
+pub(super) const ALIGNED: usize = 128;
 
 /// Elements of f32 that all of them take, if those of the layer's type have so many bytes.
 pub(super) fn len(problem: &Problem, width: usize) -> usize {
-    let Problem { tokens, hidden, experts, inner, top } = *problem;
+    let Problem { tokens, hidden, experts, inner, top, fused } = *problem;
     let entries = tokens.saturating_mul(top);
     let numbers = [
         // Weights, experts and places; the largest logits, or all weights.
@@ -22,8 +22,8 @@ pub(super) fn len(problem: &Problem, width: usize) -> usize {
         experts + 1,
         entries,
     ];
-    let rows =
-        [hidden, 2 * inner, inner].map(|columns| entries.saturating_mul(columns).saturating_mul(width));
+    let wide = if fused { 0 } else { 2 * inner };
+    let rows = [hidden, wide, inner].map(|columns| entries.saturating_mul(columns).saturating_mul(width));
     let bytes = numbers.into_iter().map(|count| count.saturating_mul(4)).chain(rows);
     let all = bytes.fold(0usize, |all, bytes| all.saturating_add(bytes.saturating_add(ALIGNED)));
     all.div_ceil(4)
