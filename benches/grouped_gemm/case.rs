@@ -26,6 +26,8 @@ pub struct Case {
 pub enum Of {
     /// y, in bf16.
     Products,
+    /// silu(gates) · ups of y, whose columns are N / 2 gates, then their ups, in bf16.
+    Gated,
     /// The gradient by W: that by y \[tokens · top, N\], transposed, times x, over each expert's rows.
     Gradient,
     /// y, of e4m3 with scales of blocks.
@@ -55,8 +57,10 @@ pub fn all() -> Vec<Case> {
         };
         MODELS.into_iter().flat_map(each)
     };
-    let [products, blocks, narrow] = [Of::Products, Of::Blocks, Of::Narrow].map(|of| all(of, &TOKENS));
-    products.chain(all(Of::Gradient, &TRAINED)).chain(blocks).chain(narrow).collect()
+    let [products, gated, blocks, narrow] =
+        [Of::Products, Of::Gated, Of::Blocks, Of::Narrow].map(|of| all(of, &TOKENS));
+    let gated = gated.filter(|case| case.product == "up");
+    products.chain(gated).chain(all(Of::Gradient, &TRAINED)).chain(blocks).chain(narrow).collect()
 }
 
 /// The cases that these words select; products in no table are named by tokens, experts, experts of a token, N and K: `4096x64x6x1408x2048 gradient`.
@@ -66,7 +70,7 @@ pub fn selected(words: &[String]) -> Result<Vec<Case>> {
         return common::selected(all(), words);
     }
     let of = |&[tokens, experts, top, n, k]: &[usize; 5]| {
-        [Of::Products, Of::Gradient, Of::Blocks, Of::Narrow].map(|of| Case {
+        [Of::Products, Of::Gated, Of::Gradient, Of::Blocks, Of::Narrow].map(|of| Case {
             model: "others",
             product: "y",
             tokens,
@@ -111,11 +115,11 @@ impl Case {
         let touched = self.counts().iter().filter(|count| **count > 0 || self.of == Of::Gradient).count();
         let (matrices, rows) = (touched * self.n * self.k, self.entries() * self.k);
         let inputs = match self.of {
-            Of::Products | Of::Gradient => 2 * (matrices + rows),
+            Of::Products | Of::Gated | Of::Gradient => 2 * (matrices + rows),
             Of::Blocks => matrices + rows,
             Of::Narrow => matrices / 2 + touched * self.n * self.k.div_ceil(128) * 2 + 2 * rows,
         };
-        inputs + 2 * self.entries() * self.n
+        inputs + 2 * self.entries() * if self.of == Of::Gated { self.n / 2 } else { self.n }
     }
 
     /// The words that name it to `grouped_mm.py`, of so many sets of inputs.
@@ -130,6 +134,7 @@ impl fmt::Display for Case {
         let Case { model, product, tokens, experts, top, n, k, of } = self;
         let of = match of {
             Of::Products => "",
+            Of::Gated => " gated",
             Of::Gradient => " gradient",
             Of::Blocks => " e4m3",
             Of::Narrow => " u4",

@@ -1,4 +1,4 @@
-# Products of groups by CUTLASS. Words of a case: TOKENS EXPERTS TOP N K Products|Gradient|Blocks|Narrow SETS. Of e4m3
+# Products of groups by CUTLASS. Words of a case: TOKENS EXPERTS TOP N K Products|Gated|Gradient|Blocks|Narrow SETS. Of e4m3
 # PyTorch has scales of rows and not of blocks; in place of narrow weights it gets bf16.
 
 
@@ -28,6 +28,10 @@ def prepare(tokens, experts, top, n, k, of, sets):
     def products(a, b):
         return torch._grouped_mm(a, b.transpose(1, 2), offs=ends)
 
+    def units(a, b):
+        gates, ups = products(a, b).chunk(2, dim=1)
+        return torch.nn.functional.silu(gates) * ups
+
     def gradients(dy, x):
         return torch._grouped_mm(dy.t(), x, offs=ends)
 
@@ -38,7 +42,7 @@ def prepare(tokens, experts, top, n, k, of, sets):
         return Peer(scaled, [(bytes(rows, k), bytes(experts, n, k), scales(rows), scales(experts, n)) for _ in range(sets)])
     if of == "Gradient":
         return Peer(gradients, [(normal(rows, n), normal(rows, k)) for _ in range(sets)])
-    return Peer(products, [(normal(rows, k), normal(experts, n, k)) for _ in range(sets)])
+    return Peer(units if of == "Gated" else products, [(normal(rows, k), normal(experts, n, k)) for _ in range(sets)])
 
 
 serve(versions, prepare)

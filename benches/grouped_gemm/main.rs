@@ -7,8 +7,8 @@
 //! cargo bench --bench grouped_gemm -- --kernels [WORDS]   every kernel that can compute a case, beside its estimate
 //! ```
 //!
-//! WORDS select cases, by model, product and tokens: `DeepSeek-V3 up 64`, `gradient 8192`, `e4m3`, `u4`; products in no table by
-//! tokens, experts, experts of a token, N and K: `4096x64x6x1408x2048`. The table takes a CUDA graph over rotating inputs of each variant, all of
+//! WORDS select cases, by model, product and tokens: `DeepSeek-V3 up 64`, `gated`, `gradient 8192`, `e4m3`, `u4`; products in no table by
+//! tokens, experts, experts of a token, N and K: `4096x64x6x1408x2048`. Gated units of products have the product and the unit in two steps beside them. The table takes a CUDA graph over rotating inputs of each variant, all of
 //! them in one run and in shuffled order, and gives medians. The peer runs in a process of PyTorch's, which takes turns with this one.
 
 mod case;

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use tilewright::ops::{
-    BlockScaled, DeviceWeights, GroupRows, GroupedDequantGemm, GroupedGemm, GroupedScaledGemm, KGroupedGemm,
-    WeightFacts, WeightMemory,
+    Activation, BlockScaled, DeviceWeights, Gated, GroupRows, GroupedDequantGemm, GroupedGemm,
+    GroupedScaledGemm, KGroupedGemm, WeightFacts, WeightMemory,
 };
 use tilewright::quant::{Format, Group, HalfType, Order, PackedHeader, PackedWeights, Scheme, Zeros};
 use tilewright::{Device, Element, F8E4M3, Result, Stream, Tensor, TensorView, TensorViewMut, bf16};
@@ -20,6 +20,8 @@ pub struct Problem {
     pub sets: usize,
     inputs: Inputs,
     c: RefCell<Tensor<bf16>>,
+    /// Gates and ups, between the two steps that gated units are one of.
+    wide: RefCell<Tensor<bf16>>,
     offsets: Tensor<i32>,
 }
 
@@ -91,9 +93,11 @@ impl Problem {
         }
         let (x, w, y): (&[usize], &[usize], &[usize]) =
             (&[sets, entries, k], &[sets, experts, n, k], &[sets, entries, n]);
+        let units: &[usize] = &[sets, entries, n / 2];
         let halves = |shape| random(device, shape, |len| normal::<bf16>(1, len));
         let (inputs, c) = match of {
             Of::Products => (Inputs::Halves(Box::new([halves(x)?, halves(w)?])), y),
+            Of::Gated => (Inputs::Halves(Box::new([halves(x)?, halves(w)?])), units),
             Of::Gradient => (Inputs::Halves(Box::new([halves(y)?, halves(x)?])), w),
             Of::Blocks => (Inputs::Blocks(Box::new([blocks(device, x, 1)?, blocks(device, w, 128)?])), y),
             Of::Narrow => {
@@ -102,7 +106,9 @@ impl Problem {
             }
         };
         let offsets = Tensor::from_slice(device, &offsets, &[offsets.len()])?;
-        Ok(Problem { case, sets, inputs, c: RefCell::new(Tensor::uninit(device, c)?), offsets })
+        let wide = Tensor::uninit(device, if of == Of::Gated { &y[1..] } else { &[0, 0] })?;
+        let [c, wide] = [Tensor::uninit(device, c)?, wide].map(RefCell::new);
+        Ok(Problem { case, sets, inputs, c, wide, offsets })
     }
 
     /// `use_it` of a set's operands, by what computes them.
@@ -134,6 +140,12 @@ impl Problem {
         }
     }
 
+    /// The operator of products or of their gated units.
+    fn products<'a>(&self) -> GroupedGemm<'a> {
+        let gemm = GroupedGemm::new();
+        if self.case.of == Of::Gated { gemm.gated(Activation::Silu) } else { gemm }
+    }
+
     /// Every kernel that can compute this case, with the operator's estimate, the best first.
     pub fn candidates(&self) -> Result<Vec<(&'static str, Option<u64>)>> {
         let gradient = self.case.of == Of::Gradient;
@@ -144,7 +156,7 @@ impl Problem {
                     let all = KGroupedGemm::new().candidates(&a, &b, rows, &c)?;
                     all.iter().map(|one| (one.name(), one.cycles())).collect()
                 } else {
-                    let all = GroupedGemm::new().candidates(&a, &b.transpose(1, 2)?, rows, &c)?;
+                    let all = self.products().candidates(&a, &b.transpose(1, 2)?, rows, &c)?;
                     all.iter().map(|one| (one.name(), one.cycles())).collect()
                 })
             },
@@ -170,7 +182,7 @@ impl Problem {
                     let gemm = kernel.map_or(gemm, |name| gemm.kernel(name));
                     return gemm.run(stream, &a, &b, rows, &mut c);
                 }
-                let gemm = GroupedGemm::new();
+                let gemm = self.products();
                 let gemm = kernel.map_or(gemm, |name| gemm.kernel(name));
                 gemm.run(stream, &a, &b.transpose(1, 2)?, rows, &mut c)
             },
@@ -185,5 +197,17 @@ impl Problem {
                 gemm.run(stream, &a, w, rows, &mut c)
             },
         )
+    }
+
+    /// Queues the products of gates and ups, then their units.
+    pub fn launch_steps(&self, stream: &Stream, set: usize) -> Result<()> {
+        let Inputs::Halves(both) = &self.inputs else { return Ok(()) };
+        let (mut c, mut wide) = (self.c.borrow_mut(), self.wide.borrow_mut());
+        let [a, b] = &**both;
+        let (a, b) = (a.view().select(0, set)?, b.view().select(0, set)?.transpose(1, 2)?);
+        let rows = GroupRows::offsets(self.offsets.view());
+        GroupedGemm::new().run(stream, &a, &b, &rows, &mut wide.view_mut())?;
+        let units = &mut c.view_mut().select(0, set)?;
+        Gated::new(Activation::Silu).run_packed(stream, &wide.view(), units)
     }
 }

@@ -6,7 +6,7 @@ use tilewright::{Device, Stream};
 use tilewright_support::Result;
 use tilewright_support::timing::{Timing, Variant, compare};
 
-use crate::case::Case;
+use crate::case::{Case, Of};
 use crate::common::options;
 use crate::problem::Problem;
 use crate::rank;
@@ -17,12 +17,14 @@ pub struct Row {
     case: Case,
     kernel: &'static str,
     ours: Timing,
+    /// Of gated units: the products, then their units.
+    steps: Option<Timing>,
     peer: Option<Timing>,
 }
 
 pub const HEADING: &str = "\
-| case | kernel | ms | TFLOP/s | GB/s | PyTorch | of PyTorch |
-| --- | --- | ---: | ---: | ---: | ---: | ---: |";
+| case | kernel | ms | TFLOP/s | GB/s | PyTorch | of PyTorch | two steps, ms |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |";
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -31,8 +33,12 @@ impl fmt::Display for Row {
         let bandwidth = self.case.bytes() as f64 / ms / 1e6;
         write!(f, "| {} | `{}` | {ms:.4} | **{:.1}** | {bandwidth:.0} ", self.case, self.kernel, rate(ms))?;
         match &self.peer {
-            Some(peer) => write!(f, "| {:.1} | **{:.3}** |", rate(peer.median()), peer.median() / ms),
-            None => f.write_str("| | |"),
+            Some(peer) => write!(f, "| {:.1} | **{:.3}** |", rate(peer.median()), peer.median() / ms)?,
+            None => f.write_str("| | |")?,
+        }
+        match &self.steps {
+            Some(steps) => write!(f, " {:.4} |", steps.median()),
+            None => f.write_str(" |"),
         }
     }
 }
@@ -48,13 +54,19 @@ impl Row {
         let kernel = problem.candidates()?.first().ok_or("no kernel")?.0;
         let ours = |stream: &Stream, set| problem.launch(stream, set, None);
         let mut variants = vec![Variant::new("tilewright", ours)];
+        let gated = problem.case.of == Of::Gated;
+        if gated {
+            variants
+                .push(Variant::new("two steps", |stream: &Stream, set| problem.launch_steps(stream, set)));
+        }
         let words = problem.case.words(problem.sets);
         if let Some(peer) = peer.filter(|peer| peer.prepare(&words).is_ok()) {
             variants.push(Variant::elsewhere("PyTorch", || peer.turn()));
         }
         let mut timings = compare(device, &variants, &options(problem.sets))?.into_iter();
         let ours = timings.next().ok_or("nothing was measured")?;
-        Ok(Self { case: problem.case, kernel, ours, peer: timings.next() })
+        let steps = if gated { timings.next() } else { None };
+        Ok(Self { case: problem.case, kernel, ours, steps, peer: timings.next() })
     }
 }
 
