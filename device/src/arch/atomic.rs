@@ -69,6 +69,11 @@ red_if! {
     /// PTX ISA, "red", "Predicated Execution"; sm_80.
     red_add_u32_if(value: u32, reg32) = "red.relaxed.gpu.global.add.u32";
 
+    /// `red.max.s32` under a predicate: the greater of what is there and the value; no access where `valid` is false.
+    ///
+    /// PTX ISA, "red", "Predicated Execution"; sm_80.
+    red_max_i32_if(value: i32, reg32) = "red.relaxed.gpu.global.max.s32";
+
     /// `red.add.noftz.f16` of its bits, under a predicate: no access where `valid` is false.
     ///
     /// PTX ISA, "red", "Predicated Execution"; sm_80.

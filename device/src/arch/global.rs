@@ -235,6 +235,21 @@ pub unsafe fn st_global_u32x4_if(to: *mut [u32; 4], value: [u32; 4], valid: bool
     }
 }
 
+/// `st.global.b8` under a predicate: no access where `valid` is false.
+///
+/// PTX ISA, "st", "Predicated Execution"; sm_80.
+///
+/// # Safety
+/// Where `valid`: `to` is writable in global memory, and no other thread uses it meanwhile.
+#[inline(always)]
+pub unsafe fn st_global_u8_if(to: *mut u8, value: u8, valid: bool) {
+    // SAFETY: the caller's.
+    unsafe {
+        ptx!("{{ .reg .pred p; setp.ne.u32 p, {2}, 0; @p st.global.b8 [{0}], {1}; }}",
+            in(reg64) to, in(reg16) value as u16, in(reg32) valid as u32)
+    }
+}
+
 /// `prefetch.global.L2`: brings the line of 128 bytes that has this address to L2.
 ///
 /// PTX ISA, "prefetch, prefetchu"; sm_80.

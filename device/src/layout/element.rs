@@ -8,10 +8,10 @@ use crate::refuse;
 
 /// An element type of tiles: `f16`, `bf16`, `f32` or `i32`, or for gemms alone a pair of bytes: [`I8x2`], or [`E4M3x2`], [`E5M2x2`],
 /// [`E4M3E5M2x2`] and [`E5M2E4M3x2`] of 8-bit floats; or [`HalfTf32`]; or `u8`, the code of a number of 8 bits, in stages alone, from which
-/// [`Scratch::widen`](crate::tile::Scratch::widen) makes numbers.
+/// [`Scratch::widen`](crate::tile::Scratch::widen) makes numbers; or [`F8E4M3`], in outputs alone.
 #[diagnostic::on_unimplemented(
     message = "tiles cannot hold elements of type `{Self}`",
-    note = "element types are f16, bf16, f32, i32, I8x2, pairs of 8-bit floats such as E4M3x2, and u8 for codes of 8 bits"
+    note = "element types are f16, bf16, f32, i32, I8x2, pairs of 8-bit floats such as E4M3x2, u8 for codes of 8 bits, and F8E4M3 for outputs"
 )]
 pub trait Element: Copy + Send + Sync + 'static {
     /// Size in bytes.
@@ -23,6 +23,11 @@ pub trait Element: Copy + Send + Sync + 'static {
 
     /// Two values rounded to nearest even, the second in the higher address.
     fn from_f32x2(lo: f32, hi: f32) -> [Self; 2];
+    /// Two values rounded to nearest even, as neighbours lie in memory, the first in the low end of a register: of 8-bit and 16-bit elements.
+    #[inline(always)]
+    fn pair_from_f32(lo: f32, hi: f32) -> u32 {
+        pack(Self::from_f32x2(lo, hi))
+    }
     /// The value as `f32`, exact.
     fn to_f32(self) -> f32;
     /// The values of a pair in one register, the first in its low half, exact: for 16-bit elements, which need not be taken apart first.
@@ -151,6 +156,46 @@ impl Element for u8 {
             "codes of 8 bits are no numbers by themselves: a tile of them is copied to a stage, and widened"
         );
         0
+    }
+}
+
+/// A floating-point number of 8 bits, four of exponent and three of mantissa, to ±448 (Micikevicius et al. 2022): what
+/// [`Output::store_each`](crate::tile::Output::store_each) rounds accumulators to, on Hopper, as it stores them.
+///
+/// Rounding is to nearest even and saturates, infinities too; NaN stays.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct F8E4M3(u8);
+
+impl Element for F8E4M3 {
+    const BYTES: usize = 1;
+    const NAME: &'static str = "e4m3";
+    const ZERO: Self = F8E4M3(0);
+
+    #[inline(always)]
+    fn from_f32x2(lo: f32, hi: f32) -> [Self; 2] {
+        [0, 8].map(|shift| F8E4M3((Self::pair_from_f32(lo, hi) >> shift) as u8))
+    }
+    #[inline(always)]
+    fn pair_from_f32(lo: f32, hi: f32) -> u32 {
+        if !cfg!(target_feature = "sm_90") {
+            refuse!("numbers are rounded to e4m3 from Hopper on: compile the kernel for sm_90");
+        }
+        cvt::e4m3x2(lo, hi).into()
+    }
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        cvt::f16x2_to_f32(cvt::e4m3x2_to_f16x2(self.0.into()))[0]
+    }
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        refuse!("numbers of 8 bits are stored by `Output::store_each` alone");
+        0
+    }
+    #[inline(always)]
+    fn from_bits(_: u32) -> Self {
+        refuse!("numbers of 8 bits are not read: a tile of `u8` is copied to a stage, and widened");
+        Self::ZERO
     }
 }
 

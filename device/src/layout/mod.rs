@@ -16,7 +16,7 @@ pub mod threads;
 pub mod warpgroup;
 
 pub use core_matrices::CoreMatrices;
-pub use element::{Element, Sum};
+pub use element::{Element, F8E4M3, Sum};
 pub use fragment::{FragmentLayout, FullCol, FullRow, Warpgroups, Warps, warp};
 pub use packed::Packed;
 pub use registers::Registers;

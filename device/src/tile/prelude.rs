@@ -98,7 +98,7 @@ pub use crate::arch::mma::{E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, HalfTf32, I8x
 pub use crate::arch::special::{block_x, block_x_volatile, block_y, block_z, grid_x, grid_y, grid_z};
 pub use crate::kernel::Program;
 pub use crate::layout::{
-    ColMajor, CoreMatrices, Element, FragmentLayout, FullCol, FullRow, Linear, Major, OneWarpgroup, Padded,
-    PerWarpgroup, RowMajor, SharedLayout, Spread, Striped, Sum, Swizzle, Threads, Warpgroup, warp,
+    ColMajor, CoreMatrices, Element, F8E4M3, FragmentLayout, FullCol, FullRow, Linear, Major, OneWarpgroup,
+    Padded, PerWarpgroup, RowMajor, SharedLayout, Spread, Striped, Sum, Swizzle, Threads, Warpgroup, warp,
 };
 pub use half::{bf16, f16};

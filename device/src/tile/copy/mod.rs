@@ -4,6 +4,7 @@ pub mod access;
 pub mod add;
 pub mod arrival;
 pub mod blocks_of_sums;
+pub mod bytes;
 pub mod columns;
 pub mod elementwise;
 pub mod fragment;

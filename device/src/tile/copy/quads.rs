@@ -13,7 +13,7 @@ pub(super) const COLUMNS: u32 = 8;
 /// Columns that four lanes exchange.
 const EXCHANGED: u32 = 4 * COLUMNS;
 /// Registers between those of a thread's columns in one 8 and in the next.
-const APART: usize = 4;
+pub(super) const APART: usize = 4;
 
 /// Whether [`store`] stores fragments of this layout.
 pub(super) const fn serves<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>() -> bool {
@@ -62,7 +62,7 @@ pub(super) fn store<T: Element, L: FragmentLayout<M, N>, const M: usize, const N
 /// # Safety
 /// All lanes of the warp execute it.
 #[inline(always)]
-unsafe fn transposed([a, b, c, d]: [u32; 4], lane: u32) -> [u32; 4] {
+pub(super) unsafe fn transposed([a, b, c, d]: [u32; 4], lane: u32) -> [u32; 4] {
     // SAFETY: the caller's.
     unsafe {
         // Within pairs of lanes, then between them.

@@ -11,6 +11,7 @@ use core::marker::PhantomData;
 use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::tma::Coords;
 use crate::layout::{Element, FragmentLayout, Major, Registers};
+use crate::tile::copy::bytes::store_bytes;
 use crate::tile::cta::collective::{Collective, expect_policy};
 use crate::tile::cta::{Cta, TILE_ALIGN};
 use crate::tile::fragment::Fragment;
@@ -142,6 +143,9 @@ impl<T: Element, const M: usize, const N: usize, L: OutputLayout<M, N>> Output<T
         O: Major,
         [u32; RANK]: Coords,
     {
+        if const { T::BYTES == 1 } {
+            return store_bytes::<T, O, L, RANK, BOX, M, N>(&acc.regs, each, &tile);
+        }
         if thread_x() < L::THREADS {
             // SAFETY: as in `store`.
             unsafe { L::store_cast(self.base, &acc.regs, each, &tile) }
@@ -187,6 +191,7 @@ impl<P: Collective> Cta<P> {
         L: Accumulates<M, N> + OutputLayout<M, N>,
     {
         const { expect_policy::<P>(L::THREADS, L::ASYNCHRONOUS) };
-        Output::new(self.reserve(L::STAGING_BYTES, TILE_ALIGN))
+        let bytes = if const { T::BYTES == 1 } { 0 } else { L::STAGING_BYTES };
+        Output::new(self.reserve(bytes, TILE_ALIGN))
     }
 }

@@ -1,5 +1,6 @@
 //! Tiles of tensors in global memory.
 
+use crate::arch::atomic;
 use crate::layout::{ColMajor, Element, Major, RowMajor};
 use crate::tile::memory::global::Global;
 use crate::tile::memory::window::Window;
@@ -53,6 +54,18 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTileMut<T,
     #[inline(always)]
     pub fn of_rows(self, first: u32, rows: u32) -> Self {
         GlobalTileMut(self.0.of_rows(first, rows))
+    }
+}
+
+impl<const RANK: usize, O: Major, const BOX: usize> GlobalTileMut<f32, RANK, O, BOX> {
+    /// Makes the element at (row, col) of the tile the greater of itself and `x`, which is not negative, atomically; nothing outside of the tensor. A NaN without a sign is greater than all numbers.
+    #[inline(always)]
+    pub fn raise<const R: usize, const C: usize>(&self, row: u32, col: u32, x: f32) {
+        let window = self.0.window(R, C);
+        let inside = row < window.rows && col < window.cols;
+        // The bits of numbers that are not negative are ordered as they are, behind those of negative ones.
+        // SAFETY: the tensor's host view says that its elements are writable and aligned.
+        unsafe { atomic::red_max_i32_if(window.at(row, col).cast(), x.to_bits() as i32, inside) }
     }
 }
 

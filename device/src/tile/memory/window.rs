@@ -89,4 +89,11 @@ impl<T: Element> Window<T> {
         // SAFETY: the tensor's host view says that its elements are writable and aligned.
         unsafe { write_if(at, x, inside) }
     }
+    /// Stores the bits of an element of 8 bits at (row, col), unless that is outside the tensor.
+    #[inline(always)]
+    pub(in crate::tile) fn write_byte(&self, row: u32, col: u32, bits: u8) {
+        let (at, inside) = (self.at(row, col), row < self.rows && col < self.cols);
+        // SAFETY: the tensor's host view says that its elements are writable, of a byte each.
+        unsafe { global::st_global_u8_if(at.cast(), bits, inside) }
+    }
 }

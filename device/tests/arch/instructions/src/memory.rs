@@ -39,6 +39,7 @@ entries! { Sm80:
         global::prefetch_l2(g.from as u64);
     }
     global_guarded => |r, g| {
+        global::st_global_u8_if(g.to, g.x as u8, g.x > 2);
         global::st_global_u16_if(g.to.cast(), global::ld_global_u16_if(g.from.cast(), g.x > 1), g.x > 2);
         global::st_global_u32_if(g.to.cast(), global::ld_global_u32_if(g.from.cast(), g.x > 1), g.x > 2);
         global::st_global_u32x4_if(g.to.cast(), [g.x; 4], g.x > 2);
@@ -65,6 +66,7 @@ entries! { Sm80:
         r.keep([atomic::atom_add_u32(at, g.x), atomic::atom_acq_rel_add_u32(at, g.x), atomic::atom_cas(at, g.x, g.n)]);
         atomic::red_add_f32_if(at.cast(), g.f, g.x > 1);
         atomic::red_add_u32_if(at, g.x, g.x > 2);
+        atomic::red_max_i32_if(at.cast(), g.x as i32, g.x > 2);
         atomic::red_add_f16_if(at.cast(), g.x as u16, g.x > 3);
         atomic::red_add_f16x2_if(at, g.x, g.x > 4);
         r.keep(atomic::ld_acquire(at));
