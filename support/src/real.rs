@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 use rayon::prelude::*;
-use tilewright::Element;
+use tilewright::{Element, F8E4M3};
 
 /// An element type with conversions, done in software on the host.
 ///
@@ -22,11 +22,11 @@ pub trait Real: Element {
 }
 
 macro_rules! real {
-    ($($t:ty, $digits:literal, $least:expr, $to:expr, $from:expr;)*) => { $(
+    ($($t:ty, $digits:literal, $least:expr, $nan:expr, $to:expr, $from:expr;)*) => { $(
         impl Real for $t {
             const ROUNDING: f64 = 1.0 / (1u64 << $digits) as f64;
             const LEAST: f64 = $least;
-            const POISON: Self = <$t>::NAN;
+            const POISON: Self = $nan;
             fn widen(values: &[Self]) -> Vec<f32> {
                 let to: fn($t) -> f32 = $to;
                 values.par_iter().with_min_len(1 << 12).map(|&x| to(x)).collect()
@@ -38,9 +38,10 @@ macro_rules! real {
     )* };
 }
 real! {
-    f16, 11, 1.0 / (1u64 << 25) as f64, |x| x.to_f32(), f16::from_f32;
-    bf16, 8, f32::MIN_POSITIVE as f64, |x| x.to_f32(), bf16::from_f32;
-    f32, 24, f32::MIN_POSITIVE as f64, |x| x, f32::from;
+    f16, 11, 1.0 / (1u64 << 25) as f64, f16::NAN, |x| x.to_f32(), f16::from_f32;
+    bf16, 8, f32::MIN_POSITIVE as f64, bf16::NAN, |x| x.to_f32(), bf16::from_f32;
+    f32, 24, f32::MIN_POSITIVE as f64, f32::NAN, |x| x, f32::from;
+    F8E4M3, 4, 1.0 / 1024.0, F8E4M3::from_bits(0x7f), |x| x.to_f32(), F8E4M3::from_f32;
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use tilewright::Arch;
 use tilewright_support::suite::Suite;
 
+mod bytes;
 mod case;
 mod errors;
 mod grouped;
@@ -27,6 +28,16 @@ fn main() -> ExitCode {
         .device(Arch::Sm90a, "sums that f16 does not hold become infinite", numbers::overflow)
         .device(Arch::Sm90a, "sums of exact products are exact", numbers::exact)
         .device(Arch::Sm90a, "a plan runs on other tensors", sizes::planned)
+        .device(Arch::Sm90a, "C of e4m3, on every kernel, anywhere", bytes::sizes)
+        .device(
+            Arch::Sm90a,
+            "C of e4m3 is scaled and rounded, and its largest magnitude found, exactly",
+            bytes::exact,
+        )
+        .device(Arch::Sm90a, "C of e4m3 saturates; amax of infinities and NaN", bytes::not_numbers)
+        .device(Arch::Sm90a, "amax over several products, without elements, without depth", bytes::collected)
+        .device(Arch::Sm90a, "plans and graphs with scale_c and amax", bytes::planned)
+        .device(Arch::Sm90a, "what is refused about C of e4m3", bytes::refused)
         .device(Arch::Sm90a, "precise products of f32, of any strides", precise::sizes)
         .device(Arch::Sm90a, "precise products of extreme numbers", precise::extremes)
         .device(Arch::Sm90a, "plans of precise products have workspaces", precise::planned)

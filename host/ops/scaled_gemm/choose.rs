@@ -81,8 +81,8 @@ impl Choice for Selection<'_> {
 
     fn rate(&self, kernel: &Compiled) -> Result<Estimate, Rejection> {
         let [m, n, k] = self.problem.size;
-        // Without depth nothing is loaded.
-        if k > 0 {
+        // Without elements nothing runs, without depth nothing is loaded.
+        if m > 0 && n > 0 && k > 0 {
             for (name, reading) in ["A", "B"].into_iter().zip(self.readings) {
                 Operand { name, reading, row_major: true, line: k }.check(Copies::of(kernel.arch))?;
             }

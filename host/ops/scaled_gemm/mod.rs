@@ -33,8 +33,12 @@ mod sealed {
 /// Element types of A, where B is of type `B`: `F8E4M3` and `F8E5M2` with either of them, `i8` and `f32` with themselves.
 pub trait ScaledInput<B: Element>: Element + sealed::Input<B> {}
 
-/// Element types of C: `f16`, `bf16` and `f32` for 8-bit floats; `i32`, the sums, `f16` and `bf16` for int8; `f32` for f32.
-pub trait ScaledOutput: Element + sealed::Output {}
+/// Element types of C: `f16`, `bf16` and `f32` for 8-bit floats, and `F8E4M3` where both are that; `i32`, the sums, `f16` and `bf16` for int8; `f32`
+/// for f32.
+pub trait ScaledOutput: Element + sealed::Output {
+    /// The bias's element type: `bf16` where C is of `F8E4M3`, else C's.
+    type Bias: Element;
+}
 
 macro_rules! inputs {
     ($($a:ident $b:ident $name:literal;)*) => { $(
@@ -54,12 +58,20 @@ inputs! {
 }
 
 macro_rules! outputs {
-    ($($t:ident)*) => { $(
+    ($($t:ident $bias:ident;)*) => { $(
         impl sealed::Output for $t {}
-        impl ScaledOutput for $t {}
+        impl ScaledOutput for $t {
+            type Bias = $bias;
+        }
     )* };
 }
-outputs!(f16 bf16 f32 i32);
+outputs! {
+    f16 f16;
+    bf16 bf16;
+    f32 f32;
+    i32 i32;
+    F8E4M3 bf16;
+}
 
 /// A kernel that could compute a product, or why it could not.
 pub type ScaledGemmCandidate = Candidate<Compiled>;
@@ -83,6 +95,9 @@ pub fn scaled_gemm<A: ScaledInput<B>, B: Element, U: ScaledOutput>(
 /// - Products of 8-bit floats (Micikevicius et al. 2022) are exact and summed up in f32. The tensor cores' sums keep about 14 bits, so those of
 ///   each 128 along K are added up in f32 registers; with [`fast_accumulation`](Self::fast_accumulation) a kernel may leave all of the depth to
 ///   the tensor cores. C is of `f16`, `bf16` or `f32`, rounded to nearest even; what is too large for `f16` becomes infinite.
+/// - Where A and B are of `F8E4M3`, without scales of blocks, C may be of `F8E4M3` too: every element is multiplied by [`scale_c`](Self::scale_c) behind the
+///   activation, rounded to nearest even and saturated: what is beyond ±448 becomes that, infinities too; NaN stays. [`amax`](Self::amax) collects the largest
+///   magnitude before that factor, of which the next one is made (delayed scaling: Micikevicius et al. 2022, "FP8 formats for deep learning").
 /// - Products of int8 are summed up exactly, modulo 2^32. C of `i32` is those sums; of `f16` or `bf16` they are converted to f32, which rounds
 ///   from 2^24 on, before scales apply.
 /// - Of f32 the tensor cores read the upper 19 bits, tf32: the exponent and 10 bits of mantissa, rounded towards zero. Products are summed up
@@ -121,11 +136,13 @@ pub fn scaled_gemm<A: ScaledInput<B>, B: Element, U: ScaledOutput>(
 /// # Ok(())
 /// # }
 /// ```
-pub struct ScaledGemm<'a, U> {
+pub struct ScaledGemm<'a, U: ScaledOutput> {
     alpha: f32,
     scale_a: Option<&'a TensorView<'a, f32>>,
     scale_b: Option<&'a TensorView<'a, f32>>,
-    bias: Option<&'a TensorView<'a, U>>,
+    scale_c: Option<&'a TensorView<'a, f32>>,
+    amax: Option<TensorViewMut<'a, f32>>,
+    bias: Option<&'a TensorView<'a, U::Bias>>,
     activation: Activation,
     fast: bool,
     precise: bool,
@@ -140,6 +157,8 @@ impl<U: ScaledOutput> ScaledGemm<'_, U> {
             alpha: 1.0,
             scale_a: None,
             scale_b: None,
+            scale_c: None,
+            amax: None,
             bias: None,
             activation: Activation::Identity,
             fast: false,
@@ -170,8 +189,23 @@ impl<'a, U: ScaledOutput> ScaledGemm<'a, U> {
     pub fn scale_b(self, scale: &'a TensorView<'a, f32>) -> Self {
         ScaledGemm { scale_b: Some(scale), ..self }
     }
-    /// What is added before the activation: \[N\], one value a column, or anything else that broadcasts to C's shape.
-    pub fn bias(self, bias: &'a TensorView<'a, U>) -> Self {
+    /// What the elements of a C of `F8E4M3` are multiplied by before they are rounded, \[1\]; 1 unless set. Read when the kernel runs. An error for other
+    /// types, whose factor is [`alpha`](Self::alpha).
+    pub fn scale_c(self, scale: &'a TensorView<'a, f32>) -> Self {
+        ScaledGemm { scale_c: Some(scale), ..self }
+    }
+    /// Where the largest magnitude of the elements of a C of `F8E4M3` goes, \[1\]: of all of them, behind the activation, before [`scale_c`](Self::scale_c)
+    /// applies. An error for other types.
+    ///
+    /// It becomes the greater of what is there and of this product's: several products may share it, and replays of a graph go on with it. So it holds 0 at first,
+    /// and whenever a new maximum begins: [fill](TensorViewMut::fill) it, which graphs capture too. An infinite element makes it infinite; one that is NaN makes
+    /// it NaN, which it remains until it is filled. A product without elements leaves it alone.
+    pub fn amax(self, amax: &'a mut TensorViewMut<'_, f32>) -> Self {
+        ScaledGemm { amax: Some(amax.reborrow()), ..self }
+    }
+    /// What is added before the activation: \[N\], one value a column, or anything else that broadcasts to C's shape; of C's type, of `bf16` where that is
+    /// `F8E4M3`.
+    pub fn bias(self, bias: &'a TensorView<'a, U::Bias>) -> Self {
         ScaledGemm { bias: Some(bias), ..self }
     }
     /// What is applied to every element before it is rounded; nothing unless set.
@@ -201,6 +235,10 @@ impl<'a, U: ScaledOutput> ScaledGemm<'a, U> {
     /// It waits for that one's results before it reads or writes memory.
     pub fn overlap(self, overlap: bool) -> Self {
         ScaledGemm { overlap, ..self }
+    }
+
+    fn scales(&self) -> [Option<&TensorView<'_, f32>>; 3] {
+        [self.scale_a, self.scale_b, self.scale_c]
     }
 
     fn kind<A: ScaledInput<B>, B: Element>(&self, problem: &Problem) -> Kind {
@@ -235,8 +273,8 @@ impl<'a, U: ScaledOutput> ScaledGemm<'a, U> {
 
     /// Queues the product on `stream`: [`plan`](Self::plan), and [`ScaledGemmPlan::run`].
     ///
-    /// Fails when the views do not fit together, rows of A and B that are not split are no multiples of 16 bytes, rows of A or B are not aligned, views lie on another device, C
-    /// overlaps an input, or no kernel runs on the device; the error names the argument.
+    /// Fails when the views do not fit together, rows of A and B that are not split are no multiples of 16 bytes, rows of A or B are not aligned, views lie on another device, C or
+    /// [`amax`](Self::amax) overlaps another, or no kernel runs on the device; the error names the argument.
     pub fn run<A: ScaledInput<B>, B: Element>(
         &self,
         stream: &Stream,
@@ -244,7 +282,7 @@ impl<'a, U: ScaledOutput> ScaledGemm<'a, U> {
         b: &TensorView<'_, B>,
         c: &mut TensorViewMut<'_, U>,
     ) -> Result<()> {
-        let others = [self.scale_a, self.scale_b];
-        self.plan(a, b, c)?.queue(stream, plan::named(a, b, c, others, self.bias))
+        let tensors = plan::named(a, b, c, self.scales(), self.bias, self.amax.as_ref());
+        self.plan(a, b, c)?.queue(stream, tensors)
     }
 }

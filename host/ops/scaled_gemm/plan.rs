@@ -21,6 +21,8 @@ pub(super) const C: usize = 2;
 pub(super) const SCALE_A: usize = 3;
 pub(super) const SCALE_B: usize = 4;
 pub(super) const BIAS: usize = 5;
+pub(super) const SCALE_C: usize = 6;
+pub(super) const AMAX: usize = 7;
 
 /// The kernel that computes a product, why it was chosen, and all that its launch needs but memory.
 ///
@@ -45,42 +47,48 @@ struct Step {
 }
 
 /// What a [`ScaledGemmPlan`] runs on beside A, B and C: given where the plan was made with it.
-#[derive(Clone, Debug)]
-pub struct ScaledGemmViews<'a, U: Element> {
+#[derive(Debug)]
+pub struct ScaledGemmViews<'a, U: ScaledOutput> {
     /// See [`ScaledGemm::scale_a`].
     pub scale_a: Option<TensorView<'a, f32>>,
     /// See [`ScaledGemm::scale_b`].
     pub scale_b: Option<TensorView<'a, f32>>,
+    /// See [`ScaledGemm::scale_c`].
+    pub scale_c: Option<TensorView<'a, f32>>,
+    /// See [`ScaledGemm::amax`].
+    pub amax: Option<TensorViewMut<'a, f32>>,
     /// See [`ScaledGemm::bias`].
-    pub bias: Option<TensorView<'a, U>>,
+    pub bias: Option<TensorView<'a, U::Bias>>,
 }
 
-impl<U: Element> Default for ScaledGemmViews<'_, U> {
+impl<U: ScaledOutput> Default for ScaledGemmViews<'_, U> {
     fn default() -> Self {
-        ScaledGemmViews { scale_a: None, scale_b: None, bias: None }
+        ScaledGemmViews { scale_a: None, scale_b: None, scale_c: None, amax: None, bias: None }
     }
 }
 
-impl<U: Element> ScaledGemmViews<'_, U> {
+impl<U: ScaledOutput> ScaledGemmViews<'_, U> {
     /// The tensors of a run, these beside A, B and C.
     fn beside<'v, L: Element, R: Element>(
         &'v self,
         a: &'v TensorView<'_, L>,
         b: &'v TensorView<'_, R>,
         c: &'v TensorViewMut<'_, U>,
-    ) -> [Option<Named<'v>>; 6] {
-        named(a, b, c, [self.scale_a.as_ref(), self.scale_b.as_ref()], self.bias.as_ref())
+    ) -> [Option<Named<'v>>; 8] {
+        let scales = [&self.scale_a, &self.scale_b, &self.scale_c].map(Option::as_ref);
+        named(a, b, c, scales, self.bias.as_ref(), self.amax.as_ref())
     }
 }
 
 /// The tensors of a product, in the order of a plan's.
-pub(super) fn named<'v, L: Element, R: Element, U: Element>(
+pub(super) fn named<'v, L: Element, R: Element, U: ScaledOutput>(
     a: &'v TensorView<'_, L>,
     b: &'v TensorView<'_, R>,
     c: &'v TensorViewMut<'_, U>,
-    [scale_a, scale_b]: [Option<&'v TensorView<'_, f32>>; 2],
-    bias: Option<&'v TensorView<'_, U>>,
-) -> [Option<Named<'v>>; 6] {
+    [scale_a, scale_b, scale_c]: [Option<&'v TensorView<'_, f32>>; 3],
+    bias: Option<&'v TensorView<'_, U::Bias>>,
+    amax: Option<&'v TensorViewMut<'_, f32>>,
+) -> [Option<Named<'v>>; 8] {
     [
         Some(Named::read("a", a)),
         Some(Named::read("b", b)),
@@ -88,6 +96,8 @@ pub(super) fn named<'v, L: Element, R: Element, U: Element>(
         scale_a.map(|scale| Named::read("scale_a", scale)),
         scale_b.map(|scale| Named::read("scale_b", scale)),
         bias.map(|bias| Named::read("bias", bias)),
+        scale_c.map(|scale| Named::read("scale_c", scale)),
+        amax.map(|amax| Named::written("amax", amax)),
     ]
 }
 
@@ -98,7 +108,8 @@ impl ScaledGemmPlan {
         b: &TensorView<'_, R>,
         c: &TensorViewMut<'_, U>,
     ) -> Result<Self> {
-        let operands = Operands::new(c.device(), named(a, b, c, [gemm.scale_a, gemm.scale_b], gemm.bias));
+        let tensors = named(a, b, c, gemm.scales(), gemm.bias, gemm.amax.as_ref());
+        let operands = Operands::new(c.device(), tensors);
         let problem = Problem::new(gemm, a, b, c)?;
         let choice = Selection::new(&problem, gemm.kind::<L, R>(&problem))?.choose(gemm.kernel)?;
         if c.is_empty() {
@@ -142,8 +153,8 @@ impl ScaledGemmPlan {
     /// Queues the product on `stream`. Parts of [precise](ScaledGemm::precise) products are in memory that the device keeps; where the stream is captured an
     /// error says that they need a [workspace](Self::run_in).
     ///
-    /// Fails when a view is not of the type, shape, strides and alignment that the plan was made for, lies on another device, or C overlaps an
-    /// input; the error names it.
+    /// Fails when a view is not of the type, shape, strides and alignment that the plan was made for, lies on another device, or C or amax overlaps
+    /// another; the error names it.
     pub fn run<L: ScaledInput<R>, R: Element, U: ScaledOutput>(
         &self,
         stream: &Stream,
@@ -176,7 +187,7 @@ impl ScaledGemmPlan {
         self.launch.as_ref().and_then(|step| step.splitting.as_ref()).map_or(0, Splitting::len)
     }
 
-    pub(super) fn queue(&self, stream: &Stream, tensors: [Option<Named<'_>>; 6]) -> Result<()> {
+    pub(super) fn queue(&self, stream: &Stream, tensors: [Option<Named<'_>>; 8]) -> Result<()> {
         let places = self.operands.places(stream, tensors, None)?;
         let len = self.workspace_len();
         if len == 0 || stream.is_captured()? {

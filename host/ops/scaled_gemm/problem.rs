@@ -26,6 +26,10 @@ pub(super) struct Problem {
     pub(super) scales: [Option<Untyped>; 2],
     /// \[M, K / 128\] and \[N / 128, K / 128\].
     pub(super) blocks: Option<[Untyped; 2]>,
+    /// \[1, 1\]: what C is multiplied by.
+    pub(super) scale_c: Option<Untyped>,
+    /// \[1, 1\]: where its largest magnitude goes.
+    pub(super) amax: Option<Untyped>,
     /// M, N and the depth, K in units of 16 bits: pairs of bytes or halves of f32.
     pub(super) size: [usize; 3],
     /// What A and B are parts of, if they are.
@@ -51,6 +55,8 @@ impl Problem {
         let of_a = gemm.scale_a.map(|scale| scale.planned(plan::SCALE_A));
         let of_b = gemm.scale_b.map(|scale| scale.planned(plan::SCALE_B));
         let bias = gemm.bias.map(|bias| bias.planned(plan::BIAS));
+        let scale_c = gemm.scale_c.map(|scale| scale.planned(plan::SCALE_C));
+        let amax = gemm.amax.as_ref().map(|amax| amax.planned(plan::AMAX));
         for (name, shape) in [("a", a.shape()), ("b", b.shape()), ("c", c.shape())] {
             if shape.len() != 2 {
                 return Err(Error::argument(name, of_shape(shape), "a matrix, of two dimensions"));
@@ -61,7 +67,10 @@ impl Problem {
         let inputs = inputs.into_iter().chain(of_a.as_ref().map(|scale| Named::read("scale_a", scale)));
         let inputs = inputs.chain(of_b.as_ref().map(|scale| Named::read("scale_b", scale)));
         let inputs = inputs.chain(bias.as_ref().map(|bias| Named::read("bias", bias)));
-        check(device, inputs.chain([Named::written("c", &c)]))?;
+        let inputs = inputs.chain(scale_c.as_ref().map(|scale| Named::read("scale_c", scale)));
+        let written = [Named::written("c", &c)].into_iter();
+        let written = written.chain(amax.as_ref().map(|amax| Named::written("amax", amax)));
+        check(device, inputs.chain(written))?;
         let (m, n, k) = (c.shape()[0], c.shape()[1], a.shape()[1]);
         if a.shape()[0] != m {
             let allowed = format!("of shape [{m}, K]: as many rows as `c`");
@@ -90,6 +99,8 @@ impl Problem {
         {
             return Err(Error::argument(name, "given for sums", "left out: a `c` of i32 is the exact sums"));
         }
+        let scale_c = scale_c.map(|scale| of_e4m3::<U>("scale_c", scale.untyped())).transpose()?;
+        let amax = amax.map(|amax| of_e4m3::<U>("amax", amax.untyped())).transpose()?;
         if gemm.precise && A::DTYPE != DType::F32 {
             let was = format!("set for products of {}", of_types::<A, B>());
             return Err(Error::argument("precise", was, "left out but for products of f32"));
@@ -113,6 +124,10 @@ impl Problem {
             let allowed = "of shape [1] or one value a row: scales of blocks are of 8-bit floats";
             return Err(Error::argument("scale_a", "of blocks", allowed));
         }
+        if blocks.is_some() && U::DTYPE == DType::E4M3 {
+            let allowed = "of shape [1] or one value a row, for a `c` of e4m3";
+            return Err(Error::argument("scale_a", "of blocks", allowed));
+        }
         let bias = bias.map(|bias| {
             let allowed = || format!("of shape [{n}], or one that broadcasts to [{m}, {n}]");
             let wrong = |_| Error::argument("bias", of_shape(bias.shape()), allowed());
@@ -132,6 +147,8 @@ impl Problem {
             bias: bias.transpose()?,
             scales,
             blocks,
+            scale_c,
+            amax,
             size: [m, n, depth],
             split,
         })
@@ -148,6 +165,8 @@ impl Problem {
             bias: self.bias.as_ref().map(of),
             scales: self.scales.map(|scale| scale.as_ref().map(of)),
             blocks: self.blocks.as_ref().map(|blocks| blocks.each_ref().map(of)),
+            scale_c: self.scale_c.as_ref().map(of),
+            amax: self.amax.as_ref().map(of),
             size: self.size,
             split: None,
         }
@@ -165,6 +184,8 @@ impl Problem {
             bias: self.bias.map(Untyped::t).transpose()?,
             scales: [of_b, of_a],
             blocks: self.blocks,
+            scale_c: self.scale_c,
+            amax: self.amax,
             size: [n, m, k],
             split: self.split.clone(),
         })
@@ -174,6 +195,18 @@ impl Problem {
 /// The names of both types.
 fn of_types<A: Element, B: Element>() -> String {
     if A::DTYPE == B::DTYPE { A::DTYPE.to_string() } else { format!("{} and {}", A::DTYPE, B::DTYPE) }
+}
+
+/// A number beside a C of e4m3, as a matrix.
+fn of_e4m3<U: Element>(name: &'static str, number: Untyped) -> Result<Untyped> {
+    if U::DTYPE != DType::E4M3 {
+        let was = format!("given for a `c` of {}", U::DTYPE);
+        return Err(Error::argument(name, was, "left out but for a `c` of e4m3"));
+    }
+    if number.layout.shape() != [1] {
+        return Err(Error::argument(name, of_shape(number.layout.shape()), "of shape [1]"));
+    }
+    number.broadcast(&[1, 1])
 }
 
 /// Whose the scales are, by their shape.

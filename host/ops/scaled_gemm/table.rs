@@ -5,12 +5,12 @@ use std::sync::LazyLock;
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
 use tilewright_device::tile::{Activation, EpilogueAbi, RasterOrder};
-use tilewright_scaled_gemm::{KERNELS, Mode, SCALED, ScaledGemmArgs, ScaledKernel};
+use tilewright_scaled_gemm::{KERNELS, Mode, SCALED, ScaledGemmArgs, ScaledKernel, ToRangeAbi};
 
 use super::problem::Problem;
 use crate::ops::frame::{Table, absent, expect_mapped};
 use crate::tensor::{Layout, Untyped};
-use crate::{AnyFunction, Arch, Device, Launch, Result, Stream};
+use crate::{AnyFunction, Arch, DType, Device, Launch, Result, Stream};
 
 /// Lines of a TMA box of A.
 const BOX: u32 = 64;
@@ -85,7 +85,9 @@ pub(super) fn run(
     problem: &Problem,
     call: &Call,
 ) -> Result<()> {
-    let Problem { a, b, c, bias, scales: [of_rows, of_columns], blocks, size: [m, n, k], .. } = problem;
+    let Problem {
+        a, b, c, bias, scales: [of_rows, of_columns], blocks, scale_c, amax, size: [m, n, k], ..
+    } = problem;
     let backend = function.device().backend();
     let (tma, c_rows) = (kernel.arch == Arch::Sm90a, kernel.row_major);
     let lines = |count| if tma { count } else { 0 };
@@ -121,20 +123,29 @@ pub(super) fn run(
         beta: 0.0,
         activation: call.activation,
     };
-    let args = ScaledGemmArgs {
-        a,
-        b,
-        c: c.arg::<(), 2>(backend, c_rows, lines(kernel.box_lines))?,
-        line_scales,
-        block_scales,
-        order: call.order,
-        epilogue,
+    let to_e4m3 = c.dtype == DType::E4M3;
+    // Numbers of 8 bits are stored from registers.
+    let c: GlobalAbi<(), 2> = c.arg(backend, c_rows, if to_e4m3 { 0 } else { lines(kernel.box_lines) })?;
+    let number = |number: &Option<Untyped>| match number {
+        Some(number) => number.arg::<(), 2>(backend, true, 0),
+        None => Ok(absent()),
     };
+    let to_range = ToRangeAbi { scale: number(scale_c)?.into(), amax: number(amax)?.into() };
+    let order = call.order;
+    let args = ScaledGemmArgs { a, b, c, line_scales, block_scales, order, epilogue, rounding: () };
     let cluster = kernel.cluster[0];
     let clusters = call.order.total().min(function.resident_ctas() / cluster).max(1);
     let launch = Launch::grid([clusters * cluster, 1, 1]).pdl(call.overlap && tma);
-    // SAFETY: the arguments are those of `scaled_gemm`. The views that the matrices come from are borrowed by the caller, c exclusively, and
-    // reach no further than their shapes, which the kernel keeps to. Programmatic launch only moves what precedes its wait for the preceding
-    // grid.
-    unsafe { function.launch_block(stream, &launch, &args) }
+    // SAFETY: the arguments are those of `scaled_gemm`, which has the last one where C is of e4m3. The views that the matrices come from are borrowed by the
+    // caller, c and amax exclusively, and reach no further than their shapes, which the kernel keeps to. Programmatic launch only moves what precedes its wait
+    // for the preceding grid.
+    unsafe {
+        if !to_e4m3 {
+            return function.launch_block(stream, &launch, &args);
+        }
+        let ScaledGemmArgs { a, b, c, line_scales, block_scales, order, epilogue, .. } = args;
+        let rounding = to_range;
+        let args = ScaledGemmArgs { a, b, c, line_scales, block_scales, order, epilogue, rounding };
+        function.launch_block(stream, &launch, &args)
+    }
 }

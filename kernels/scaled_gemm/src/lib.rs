@@ -2,17 +2,19 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
+mod finish;
 mod grouped;
 mod list;
 mod split;
 mod summation;
 
+pub use finish::{Finish, ToRange, ToRangeAbi};
 pub use grouped::{
     GroupedScaledGemmArgs, GroupedScaledGemmFewArgs, grouped_scaled_gemm, grouped_scaled_gemm_few,
 };
 pub use list::{GROUPED_SCALED, GroupedScaledKernel, SCALED, ScaledKernel};
 pub use split::{PARTS, SPLIT, SplitColumnsArgs, SplitKernel, SplitRowsArgs, split_columns, split_rows};
-pub use summation::{Finish, Mode, Order, Summation};
+pub use summation::{Mode, Order, Summation};
 
 use tilewright_device::kernel;
 use tilewright_device::tile::{
@@ -54,7 +56,8 @@ pub fn scaled_gemm<
     line_scales: InPlace<Global<f32, 2, RowMajor, 0>>,
     block_scales: InPlace<Global<f32, 2, RowMajor, 0>>,
     order: RasterOrder,
-    epilogue: Epilogue<ByElement<U, 2, OC>, Absent, ByRow<f32, 2>, ByColumn<f32, 2>>,
+    epilogue: Epilogue<ByElement<U::Bias, 2, OC>, Absent, ByRow<f32, 2>, ByColumn<f32, 2>>,
+    rounding: U::Rounding,
 ) where
     S: Summation<Y, T, PARTS, BM, R, BN, BK>,
 {
@@ -83,7 +86,7 @@ pub fn scaled_gemm<
         while part < PARTS {
             let place = [at.m * PARTS as u32 + part as u32, at.n];
             if let Some(sum) = split.reduce(sums[part]) {
-                out.store(U::finish(sum, |sum| epilogue.apply(sum, place)), c.get().tile(place));
+                U::store(sum, |sum| epilogue.apply(sum, place), rounding, &mut out, c, place);
             }
             part += 1;
         }

@@ -2,15 +2,14 @@
 
 use tilewright_device::kernel::Described;
 use tilewright_device::tile::{
-    ColMajor, E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, Element, FullRow, Gemm, HalfTf32, I8x2, Major,
+    ColMajor, E4M3E5M2x2, E4M3x2, E5M2E4M3x2, E5M2x2, Element, F8E4M3, FullRow, Gemm, HalfTf32, I8x2, Major,
     Multistage, OneConsumer, OutputLayout, RowMajor, Schedule, Swizzle, ThreeConsumers, TwoConsumers,
     TwoConsumersCluster, Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
-use crate::summation::{
-    Behind, Blocks, Finish, InTurn, Mode, Order, Promoted, Straight, Summation, SwappedBlocks,
-};
+use crate::finish::Finish;
+use crate::summation::{Behind, Blocks, InTurn, Mode, Order, Promoted, Straight, Summation, SwappedBlocks};
 use crate::{grouped_scaled_gemm, grouped_scaled_gemm_few, scaled_gemm};
 
 /// What the host chooses a kernel by.
@@ -163,6 +162,18 @@ kernels! {
     }
     for (T, U) in [(e4m3, f16), (e4m3, bf16), (e4m3_e5m2, bf16), (e5m2_e4m3, bf16)] {
         sm_90: [scaled_gemm_sm_90_ T _ U _fast_128x256x64s4k1]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<f32>, T, U, RowMajor, 1, 128, 128, 256, 64, 4, 1, 64>;
+    }
+    for T in [e4m3], U in [F8E4M3] {
+        sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_256x128x64s4k1]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted<Behind>, T, U, RowMajor, 2, 256, 128, 128, 64, 4, 1, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_192x128x64s4k1]:
+            scaled_gemm<WarpSpecialized<ThreeConsumers>, FullRow<3>, Promoted<InTurn>, T, U, RowMajor, 1, 192, 192, 128, 64, 4, 1, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_128x64x64s8k2]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 2, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_swap_64x16x64s20k2]:
+            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 1, 64, 64, 16, 64, 20, 2, 16>;
+        sm_90: [scaled_gemm_sm_90_ T _e4m3_fast_128x256x64s4k1]:
             scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<f32>, T, U, RowMajor, 1, 128, 128, 256, 64, 4, 1, 64>;
     }
     for T in [tf32], U in [f32] {

@@ -5,11 +5,10 @@ use core::ops::Range;
 
 use tilewright_device::layout::Sum;
 use tilewright_device::tile::{
-    Accumulates, ColMajor, Cols, Element, Fill, Fragment, FragmentLayout, Full, Gemm, Global, InPlace,
-    Issued, Loads, OutputLayout, Over, Pipeline, Ring, RowMajor, Rows, Schedule, Shared, StepRows, SumOrder,
-    Sums, Swizzle, TileIndex, gemm,
+    Accumulates, ColMajor, Cols, Element, Fill, Fragment, Full, Gemm, Global, InPlace, Issued, Loads,
+    OutputLayout, Over, Pipeline, Ring, RowMajor, Rows, Schedule, Shared, StepRows, SumOrder, Sums, Swizzle,
+    TileIndex, gemm,
 };
-use tilewright_device::{bf16, f16};
 
 /// Columns of a scale of B's blocks.
 pub(crate) const BLOCK: u32 = 128;
@@ -343,38 +342,4 @@ where
         },
     );
     sums
-}
-
-/// An element type of C: what becomes of sums of `S`.
-pub trait Finish<S: Sum>: Element {
-    /// Numbers, as `apply` rounds them, or the sums themselves.
-    fn finish<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
-        sums: Fragment<S, M, N, L>,
-        apply: impl FnOnce(Fragment<f32, M, N, L>) -> Fragment<Self, M, N, L>,
-    ) -> Fragment<Self, M, N, L>;
-}
-
-macro_rules! numbers {
-    ($($t:ident)*) => { $(
-        impl<S: Sum> Finish<S> for $t {
-            #[inline(always)]
-            fn finish<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
-                sums: Fragment<S, M, N, L>,
-                apply: impl FnOnce(Fragment<f32, M, N, L>) -> Fragment<Self, M, N, L>,
-            ) -> Fragment<Self, M, N, L> {
-                apply(sums.to_f32())
-            }
-        }
-    )* };
-}
-numbers!(f16 bf16 f32);
-
-impl Finish<i32> for i32 {
-    #[inline(always)]
-    fn finish<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
-        sums: Fragment<i32, M, N, L>,
-        _: impl FnOnce(Fragment<f32, M, N, L>) -> Fragment<i32, M, N, L>,
-    ) -> Fragment<i32, M, N, L> {
-        sums
-    }
 }
