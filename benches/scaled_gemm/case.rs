@@ -22,6 +22,12 @@ pub enum Kind {
     Tensors,
     /// The same with sums in the tensor cores.
     Fast,
+    /// e4m3 to e4m3 with one scale each, C's too.
+    Narrow,
+    /// The same with sums in the tensor cores.
+    NarrowFast,
+    /// As `Narrow`, with the largest magnitude of C.
+    Amax,
     /// e4m3 to bf16 with scales of rows.
     Rows,
     /// e4m3 to bf16 with scales of blocks.
@@ -38,9 +44,12 @@ pub enum Kind {
     Precise,
 }
 
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 12] = [
     Kind::Tensors,
     Kind::Fast,
+    Kind::Narrow,
+    Kind::NarrowFast,
+    Kind::Amax,
     Kind::Rows,
     Kind::Blocks,
     Kind::Gradients,
@@ -85,6 +94,7 @@ impl Case {
         let [element, out] = match self.kind {
             Kind::Sums => [1, 4],
             Kind::Tf32 | Kind::Precise => [4, 4],
+            Kind::Narrow | Kind::NarrowFast | Kind::Amax => [1, 1],
             _ => [1, 2],
         };
         (self.m + self.n) * self.k * element + self.m * self.n * out
@@ -96,6 +106,9 @@ impl Case {
         let kind = match kind {
             Kind::Tensors => "e4m3",
             Kind::Fast => "e4m3_fast",
+            Kind::Narrow => "e4m3_narrow",
+            Kind::NarrowFast => "e4m3_narrow_fast",
+            Kind::Amax => "e4m3_amax",
             Kind::Rows => "e4m3_rows",
             Kind::Blocks => "e4m3_blocks",
             Kind::Gradients => "e5m2_e4m3",
@@ -114,6 +127,9 @@ impl fmt::Display for Case {
         let kind = match kind {
             Kind::Tensors => "e4m3 tensors",
             Kind::Fast => "e4m3 fast",
+            Kind::Narrow => "e4m3 narrow",
+            Kind::NarrowFast => "e4m3 narrow_fast",
+            Kind::Amax => "e4m3 amax",
             Kind::Rows => "e4m3 rows",
             Kind::Blocks => "e4m3 blocks",
             Kind::Gradients => "e5m2 e4m3",

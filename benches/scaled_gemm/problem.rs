@@ -26,6 +26,12 @@ pub fn problem(device: &Device, case: Case) -> Result<Box<dyn Problem>> {
         Kind::Tensors | Kind::Fast | Kind::Rows | Kind::Blocks => {
             Box::new(Matrices::<F8E4M3, F8E4M3, bf16>::new(device, case, F8E4M3::from_f32, F8E4M3::from_f32)?)
         }
+        Kind::Narrow | Kind::NarrowFast | Kind::Amax => Box::new(Matrices::<F8E4M3, F8E4M3, F8E4M3>::new(
+            device,
+            case,
+            F8E4M3::from_f32,
+            F8E4M3::from_f32,
+        )?),
         Kind::Gradients => {
             Box::new(Matrices::<F8E5M2, F8E4M3, bf16>::new(device, case, F8E5M2::from_f32, F8E4M3::from_f32)?)
         }
@@ -49,6 +55,8 @@ struct Matrices<A, B, U> {
     b: Tensor<B>,
     c: RefCell<Tensor<U>>,
     scales: Option<[Tensor<f32>; 2]>,
+    scale_c: Option<Tensor<f32>>,
+    amax: Option<RefCell<Tensor<f32>>>,
     /// For parts of operands.
     workspace: RefCell<Tensor<f32>>,
 }
@@ -84,13 +92,29 @@ impl<A: ScaledInput<B>, B: Element, U: ScaledOutput> Matrices<A, B, U> {
         Ok(Matrices {
             case,
             sets,
+            // Few numbers saturate, as in training.
+            scale_c: match kind {
+                Kind::Narrow | Kind::NarrowFast | Kind::Amax => {
+                    Some(Tensor::filled(device, 0.5 * 448.0 / (8.0 * (k as f32).sqrt()), &[1])?)
+                }
+                _ => None,
+            },
+            amax: match kind {
+                Kind::Amax => Some(RefCell::new(Tensor::filled(device, 0.0, &[1])?)),
+                _ => None,
+            },
             a: random(device, [sets, m, k], of_a)?,
             b: random(device, [sets, n, k], of_b)?,
             c: RefCell::new(Tensor::uninit(device, &[sets, m, n])?),
             workspace: RefCell::new(Tensor::uninit(device, &[parts])?),
             scales: match kind {
                 Kind::Sums | Kind::Tf32 | Kind::Precise => None,
-                Kind::Tensors | Kind::Fast | Kind::Gradients => scales(&[1], &[1])?,
+                Kind::Tensors
+                | Kind::Fast
+                | Kind::Narrow
+                | Kind::NarrowFast
+                | Kind::Amax
+                | Kind::Gradients => scales(&[1], &[1])?,
                 Kind::Rows | Kind::Integers => scales(&[m], &[n])?,
                 Kind::Blocks => scales(&[m, k.div_ceil(128)], &[n.div_ceil(128), k.div_ceil(128)])?,
             },
@@ -101,7 +125,17 @@ impl<A: ScaledInput<B>, B: Element, U: ScaledOutput> Matrices<A, B, U> {
         let views: Option<[TensorView<'_, f32>; 2]> =
             self.scales.as_ref().map(|scales| scales.each_ref().map(Tensor::view));
         let kind = self.case.kind;
-        let mut gemm = ScaledGemm::new().fast_accumulation(kind == Kind::Fast).precise(kind == Kind::Precise);
+        let fast = matches!(kind, Kind::Fast | Kind::NarrowFast);
+        let scale_c = self.scale_c.as_ref().map(Tensor::view);
+        let mut amax = self.amax.as_ref().map(RefCell::borrow_mut);
+        let mut amax = amax.as_mut().map(|amax| amax.view_mut());
+        let mut gemm = ScaledGemm::new().fast_accumulation(fast).precise(kind == Kind::Precise);
+        if let Some(scale) = &scale_c {
+            gemm = gemm.scale_c(scale);
+        }
+        if let Some(amax) = &mut amax {
+            gemm = gemm.amax(amax);
+        }
         if let Some([of_a, of_b]) = &views {
             gemm = gemm.scale_a(of_a).scale_b(of_b);
         }

@@ -200,6 +200,27 @@ impl<'a, U: ScaledOutput> ScaledGemm<'a, U> {
     /// It becomes the greater of what is there and of this product's: several products may share it, and replays of a graph go on with it. So it holds 0 at first,
     /// and whenever a new maximum begins: [fill](TensorViewMut::fill) it, which graphs capture too. An infinite element makes it infinite; one that is NaN makes
     /// it NaN, which it remains until it is filled. A product without elements leaves it alone.
+    ///
+    /// ```no_run
+    /// # use tilewright::ops::ScaledGemm;
+    /// # use tilewright::{Device, F8E4M3, Tensor};
+    /// # fn main() -> tilewright::Result<()> {
+    /// # let device = Device::default()?;
+    /// # let stream = device.default_stream();
+    /// # let (x, w) = (Tensor::<F8E4M3>::zeros(&device, &[512, 1024])?, Tensor::<F8E4M3>::zeros(&device, &[4096, 1024])?);
+    /// // The scale is of the steps before, the next one is made of this step's amax.
+    /// let (scale, mut amax) = (Tensor::filled(&device, 8.0, &[1])?, Tensor::filled(&device, 0.0, &[1])?);
+    /// let mut y = Tensor::<F8E4M3>::zeros(&device, &[512, 4096])?;
+    /// ScaledGemm::new().scale_c(&scale.view()).amax(&mut amax.view_mut()).run(
+    ///     &stream,
+    ///     &x.view(),
+    ///     &w.view(),
+    ///     &mut y.view_mut(),
+    /// )?;
+    /// let next = 448.0 / amax.to_vec_on(&stream)?[0];
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn amax(self, amax: &'a mut TensorViewMut<'_, f32>) -> Self {
         ScaledGemm { amax: Some(amax.reborrow()), ..self }
     }

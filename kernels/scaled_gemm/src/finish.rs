@@ -160,7 +160,7 @@ impl ToRange {
         // Bits of numbers without a sign are ordered as they are.
         // SAFETY: all lanes of the warps that hold the tile are here.
         let most = f32::from_bits(unsafe { warp::redux_max_u32(most.to_bits()) });
-        if thread_x() % 32 == 0 {
+        if thread_x().is_multiple_of(32) {
             amax.tile([0, 0]).raise::<1, 1>(0, 0, most);
         }
     }

@@ -28,7 +28,7 @@ use tilewright_device::tile::{
 /// summed up as `S` says, in tiles of `PARTS` times `R` = `BM` rows, `BN` columns and `BK` of `T`; where it scales sums of 128 along K, the
 /// caller's A has the scales `line_scales` \[M, K / 128\] and its B `block_scales` \[N / 128, K / 128\]. Tiles are taken in the order of `order` by as many clusters of
 /// `SPLIT` CTAs as the grid has, which divide the depth among themselves; `BOX` is how many lines of B and of C one TMA box takes. Where `P` has clusters of its own,
-/// their CTAs take neighbours along M together, and share B's tiles. With a column-major C, few columns of a tile are few rows of the caller's A, which is then `b`.
+/// their CTAs take neighbours along M together, and share B's tiles. What rounding to `U` takes, such as the factor of e4m3, is `rounding`. With a column-major C, few columns of a tile are few rows of the caller's A, which is then `b`.
 #[kernel(
     program = P,
     cluster = [SPLIT as u32 * P::CLUSTER, 1, 1],

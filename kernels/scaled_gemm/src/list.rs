@@ -17,7 +17,7 @@ use crate::{grouped_scaled_gemm, grouped_scaled_gemm_few, scaled_gemm};
 pub struct ScaledKernel {
     /// The element types of A and B: one name where they are the same.
     pub input: &'static str,
-    /// C's and the bias's element type.
+    /// C's element type, which is also the bias's, but of e4m3.
     pub output: &'static str,
     /// How products are summed up.
     pub mode: Mode,
@@ -169,6 +169,8 @@ kernels! {
             scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted<Behind>, T, U, RowMajor, 2, 256, 128, 128, 64, 4, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_192x128x64s4k1]:
             scaled_gemm<WarpSpecialized<ThreeConsumers>, FullRow<3>, Promoted<InTurn>, T, U, RowMajor, 1, 192, 192, 128, 64, 4, 1, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_128x128x64s6c2]:
+            scaled_gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 128, 64, 6, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_128x64x64s8k2]:
             scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 2, 64>;
         sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_swap_64x16x64s20k2]:

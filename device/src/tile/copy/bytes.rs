@@ -2,8 +2,8 @@
 //! exchange them, so that each has all of another 16.
 
 use super::quads::{APART, transposed};
+use crate::arch::global;
 use crate::arch::special::{thread_x, thread_x_volatile};
-use crate::arch::{global, sync};
 use crate::layout::{Element, FragmentLayout, Major, Registers};
 use crate::tile::cta::collective::expect_computing;
 use crate::tile::memory::global_tile::GlobalTileMut;
@@ -85,8 +85,7 @@ fn store_exchanged<T: Element, L: FragmentLayout<M, N>, const M: usize, const N:
     while i < L::Regs::<f32>::LEN {
         let (row, col) = L::offset(i);
         if col % EXCHANGED == 0 {
-            // Two columns of each 16: of the first 8 and of the last.
-            let words = [0, 2, 4, 6].map(|n| pair(i + n * APART) | pair(i + (n + 1) * APART) << 16);
+            let words = of_sixteens(&pair, i);
             let inside = row < window.rows && col < window.cols;
             // SAFETY: all lanes of the warp are here. What is inside the tensor is so with all of its 16 columns, which are aligned as the caller says.
             unsafe {
@@ -97,9 +96,12 @@ fn store_exchanged<T: Element, L: FragmentLayout<M, N>, const M: usize, const N:
         }
         i += 2;
     }
-    // What lanes go on with, they do together.
-    // SAFETY: all lanes of the warp are here.
-    unsafe { sync::sync_warp() }
+}
+
+/// What a lane holds of [`EXCHANGED`] columns from register `i` on: for each 16 a word, two of the first 8 and two of the last.
+#[inline(always)]
+fn of_sixteens(pair: impl Fn(usize) -> u32, i: usize) -> [u32; 4] {
+    [0, 2, 4, 6].map(|n| pair(i + n * APART) | pair(i + (n + 1) * APART) << 16)
 }
 
 /// 16 neighbours, of words that have two of the first 8 and two of the last 8 each.
@@ -108,4 +110,54 @@ fn eights([a, b, c, d]: [u32; 4]) -> [u32; 4] {
     let low = |a: u32, b: u32| a & 0xffff | b << 16;
     let high = |a: u32, b: u32| a >> 16 | b & 0xffff_0000;
     [low(a, b), low(c, d), high(a, b), high(c, d)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::FullRow;
+
+    /// Columns, as bytes, go the way of elements: each lane ends with 16 neighbours of its row, behind those of the lane before.
+    fn neighbours<L: FragmentLayout<M, N>, const M: usize, const N: usize>() {
+        assert!(const { exchanges::<L, M, N>() });
+        let mut pieces = 0;
+        for quad in 0..L::THREADS / 4 {
+            for i in (0..L::Regs::<f32>::LEN).step_by(2) {
+                if L::offset(i).1 % EXCHANGED != 0 {
+                    continue;
+                }
+                let held = [0, 1, 2, 3].map(|lane| {
+                    let col = |i| L::coord(4 * quad + lane, i).1;
+                    of_sixteens(|i| col(i) | col(i + 1) << 8, i)
+                });
+                let (_, first) = L::coord(4 * quad, i);
+                for lane in 0..4u32 {
+                    let piece = eights(held.map(|words| words[lane as usize]));
+                    for e in 0..COLUMNS {
+                        let col = piece[e as usize / 4] >> (e % 4 * 8) & 0xff;
+                        assert_eq!(
+                            col,
+                            first + lane * COLUMNS + e,
+                            "lane {lane} of quad {quad}, register {i}"
+                        );
+                    }
+                    pieces += 1;
+                }
+            }
+        }
+        assert_eq!(pieces, M * N / COLUMNS as usize, "all of the tile");
+    }
+
+    #[test]
+    fn lanes_exchange_columns_for_neighbours() {
+        neighbours::<FullRow<1>, 64, 64>();
+        neighbours::<FullRow<2>, 128, 256>();
+        neighbours::<FullRow<3>, 192, 128>();
+    }
+
+    #[test]
+    fn narrow_tiles_are_not_exchanged() {
+        assert!(const { !exchanges::<FullRow<1>, 64, 16>() });
+        assert!(const { !exchanges::<FullRow<2>, 128, 96>() });
+    }
 }
