@@ -104,7 +104,7 @@ impl<T: Element, const M: usize, const N: usize, L: OutputLayout<M, N>> Output<T
         Output { base, kind: PhantomData }
     }
 
-    /// Stores the fragment; elements outside the tensor are not stored.
+    /// Stores the fragment; elements outside the tensor are not stored. Not of 8 bits: [`store_each`](Self::store_each) rounds to them.
     ///
     /// The buffers are free again when the next `store` needs them: a store overlaps with what follows it.
     #[inline(always)]
@@ -132,7 +132,7 @@ impl<T: Element, const M: usize, const N: usize, L: OutputLayout<M, N>> Output<T
 
 impl<T: Element, const M: usize, const N: usize, L: OutputLayout<M, N>> Output<T, M, N, L> {
     /// As [`store`](Self::store), of `each` of the elements, rounded to `T`. Those that are stored together are computed together: large
-    /// accumulators leave no registers for all of them.
+    /// accumulators leave no registers for all of them. Elements of 8 bits go from registers to memory, 16 a thread where the tensor's rows allow it.
     #[inline(always)]
     pub fn store_each<O, const RANK: usize, const BOX: usize>(
         &mut self,
@@ -191,7 +191,7 @@ impl<P: Collective> Cta<P> {
         L: Accumulates<M, N> + OutputLayout<M, N>,
     {
         const { expect_policy::<P>(L::THREADS, L::ASYNCHRONOUS) };
-        let bytes = if const { T::BYTES == 1 } { 0 } else { L::STAGING_BYTES };
-        Output::new(self.reserve(bytes, TILE_ALIGN))
+        // Staging is made for units of 16 and 32 bits.
+        Output::new(self.reserve(const { if T::BYTES == 1 { 0 } else { L::STAGING_BYTES } }, TILE_ALIGN))
     }
 }

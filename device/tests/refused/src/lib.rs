@@ -95,6 +95,13 @@ pub fn policy_of_more_warps_than_compute(
     copy(acc, c.tile([0, 0]));
 }
 
+/// Numbers of 8 bits are rounded as an output stores them; a fragment of them would be stored as words.
+#[kernel(program = Simt<4>)]
+pub fn bytes_copied_as_a_fragment(x: Global<f32, 2>, mut y: GlobalMut<F8E4M3, 2>) {
+    let x = Fragment::<f32, 64, 64, Striped<4>>::load(x.tile([0, 0]));
+    copy(x.cast::<F8E4M3>(), y.tile([0, 0]));
+}
+
 /// A third part of a tile that has two.
 #[kernel(program = Multistage<4>)]
 pub fn part_beyond_the_depth(mut cta: Cta<Multistage<4>>, a: Global<f16, 2>, mut o: GlobalMut<f16, 2>) {
