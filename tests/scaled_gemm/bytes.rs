@@ -76,7 +76,7 @@ impl Exact {
 pub fn exact(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;
     for size in SIZES {
-        let case = Exact::new(device, size, |x| x.max(0.0) * 1.0)?;
+        let case = Exact::new(device, size, |x| x.max(0.0))?;
         let [m, n, _] = case.size;
         let scale = Tensor::filled(device, 0.37f32, &[1])?;
         let scale_view = scale.view();
@@ -138,23 +138,30 @@ fn constant(device: &Device, [x, y]: [f32; 2], alpha: f32, scale_c: f32, [want, 
 
 pub fn not_numbers(device: &Device) -> Outcome {
     let infinite = f32::INFINITY;
-    // Multiples of k are beyond the type.
     constant(device, [1.0, -2.0], infinite, 1.0, [-448.0, infinite])?;
     constant(device, [1.0, 2.0], infinite, 0.0, [f32::NAN, infinite])?;
     constant(device, [f32::NAN, 2.0], 1.0, 1.0, [f32::NAN, f32::NAN])?;
     constant(device, [0.0, 2.0], infinite, 1.0, [f32::NAN, f32::NAN])?;
     constant(device, [0.0, 2.0], 1.0, infinite, [f32::NAN, 0.0])?;
     constant(device, [0.0, 2.0], 1.0, 7.0, [0.0, 0.0])?;
-    // 1e3 k is beyond 448, for any of its k; 2^-20 of it is not, and rounds to 0.
-    let (stream, k) = (Stream::new(device)?, 128);
-    let a = Tensor::filled(device, F8E4M3::from_f32(448.0), &[40, k])?;
-    let mut c = Tensor::filled(device, F8E4M3::from_bits(0x7f), &[40, 40])?;
-    ScaledGemm::new().alpha(-1.0).run(&stream, &a.view(), &a.view(), &mut c.view_mut())?;
-    assert!(c.to_vec_on(&stream)?.iter().all(|x| x.to_f32() == -448.0));
-    // Halfway between 2^-9, the least of the type, and 0: to the even one.
-    let alpha = 1.0 / (448.0 * 448.0 * 128.0 * 1024.0);
-    ScaledGemm::new().alpha(alpha).run(&stream, &a.view(), &a.view(), &mut c.view_mut())?;
-    assert!(c.to_vec_on(&stream)?.iter().all(|x| x.to_f32().abs() <= 1.0 / 512.0));
+    // At the ends of the range: halfway between two numbers to the even one, from 2^-9 on, the least.
+    let (stream, ones) = (Stream::new(device)?, Tensor::filled(device, F8E4M3::from_f32(1.0), &[40, 128])?);
+    let (half, least) = (2f32.powi(-10), 2f32.powi(-9));
+    for (number, want) in [
+        (431.0, 416.0),
+        (432.0, 448.0),
+        (1e30, 448.0),
+        (-1e30, -448.0),
+        (half, 0.0),
+        (1.5 * half, least),
+        (-3.0 * half, -2.0 * least),
+    ] {
+        let mut c = Tensor::filled(device, F8E4M3::from_bits(0x7f), &[40, 40])?;
+        let gemm = ScaledGemm::new().alpha(number / 128.0);
+        gemm.run(&stream, &ones.view(), &ones.view(), &mut c.view_mut())?;
+        let wrong = c.to_vec_on(&stream)?.into_iter().find(|x| x.to_f32() != want);
+        assert!(wrong.is_none(), "{number} is {wrong:?}, not {want}");
+    }
     Ok(())
 }
 
