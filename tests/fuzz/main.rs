@@ -20,6 +20,7 @@ mod dequant;
 mod files;
 mod floats;
 mod gemm;
+mod indexer;
 mod int8;
 mod mla;
 mod place;
@@ -59,7 +60,7 @@ impl Call {
 type Case = fn(&mut Random, &Device, &mut Call) -> Outcome;
 
 /// Case number i is of kind i modulo their number.
-const KINDS: [(&str, Case); 12] = [
+const KINDS: [(&str, Case); 13] = [
     ("products", gemm::case),
     ("views", views::case),
     ("products with narrow weights", dequant::case),
@@ -72,6 +73,7 @@ const KINDS: [(&str, Case); 12] = [
     ("rows", rows::case),
     ("reductions", reduce::case),
     ("convolutions", conv::case),
+    ("scores of an indexer", indexer::case),
 ];
 
 /// Cases that are run at least, of each kind; more where a kind's first ones were all refused.
