@@ -44,9 +44,15 @@ fn sums_stay_in_the_tensor_cores_where_they_may() {
 #[test]
 fn outputs_of_8_bits_have_kernels_of_their_own() {
     let (device, _) = fake::h200();
-    for (m, of) in [(1, "swap"), (16, "swap"), (4096, "promoted")] {
-        let (a, b) = (view::<F8E4M3>(&device, [m, 4096]).unwrap(), view(&device, [4096, 4096]).unwrap());
-        let c = out::<F8E4M3>(&device, [m, 4096]).unwrap();
+    for ([m, n, k], of) in [
+        ([1, 4096, 4096], "promoted_swap_64x16x64s20k2"),
+        ([16, 4096, 4096], "promoted_swap_64x16x64s20k2"),
+        ([128, 2048, 8192], "promoted_128x64x64s8k2"),
+        ([128, 7168, 2048], "promoted_128x64x64s8k1"),
+        ([4096, 4096, 4096], "promoted_"),
+    ] {
+        let (a, b) = (view::<F8E4M3>(&device, [m, k]).unwrap(), view(&device, [n, k]).unwrap());
+        let c = out::<F8E4M3>(&device, [m, n]).unwrap();
         let all = ScaledGemm::<F8E4M3>::new().candidates::<F8E4M3, F8E4M3>(&a, &b, &c).unwrap();
         assert!(all.iter().all(|candidate| candidate.name().starts_with("scaled_gemm_sm_90_e4m3_e4m3_")));
         assert!(all[0].name().contains(of), "{}", all[0].name());

@@ -171,6 +171,8 @@ kernels! {
             scaled_gemm<WarpSpecialized<ThreeConsumers>, FullRow<3>, Promoted<InTurn>, T, U, RowMajor, 1, 192, 192, 128, 64, 4, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_128x128x64s6c2]:
             scaled_gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 128, 64, 6, 1, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_128x64x64s8k1]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_128x64x64s8k2]:
             scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 2, 64>;
         sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_swap_64x16x64s20k2]:
