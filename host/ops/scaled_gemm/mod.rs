@@ -217,7 +217,8 @@ impl<'a, U: ScaledOutput> ScaledGemm<'a, U> {
     ///     &w.view(),
     ///     &mut y.view_mut(),
     /// )?;
-    /// let next = 448.0 / amax.to_vec_on(&stream)?[0];
+    /// let amax = amax.to_vec_on(&stream)?[0];
+    /// let next = if amax > 0.0 { 448.0 / amax } else { 1.0 };
     /// # Ok(())
     /// # }
     /// ```
