@@ -26,6 +26,9 @@ pub trait Element: Copy + Send + Sync + 'static {
     /// Two values rounded to nearest even, as neighbours lie in memory, the first in the low end of a register: of 8-bit and 16-bit elements.
     #[inline(always)]
     fn pair_from_f32(lo: f32, hi: f32) -> u32 {
+        if Self::BYTES > 2 {
+            refuse!("a register holds no pair of elements of 32 bits");
+        }
         pack(Self::from_f32x2(lo, hi))
     }
     /// The value as `f32`, exact.

@@ -58,14 +58,15 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTileMut<T,
 }
 
 impl<const RANK: usize, O: Major, const BOX: usize> GlobalTileMut<f32, RANK, O, BOX> {
-    /// Makes the element at (row, col) of the tile the greater of itself and `x`, which is not negative, atomically; nothing outside of the tensor. A NaN without a sign is greater than all numbers.
+    /// Makes the element at (row, col) of the tile the greater of itself and the magnitude of `x`, atomically; nothing outside of the tensor. A NaN in `x` makes it NaN, which it
+    /// remains.
     #[inline(always)]
     pub fn raise<const R: usize, const C: usize>(&self, row: u32, col: u32, x: f32) {
         let window = self.0.window(R, C);
         let inside = row < window.rows && col < window.cols;
-        // The bits of numbers that are not negative are ordered as they are, behind those of negative ones.
+        // As integers, magnitudes are ordered as numbers are, NaN last, and greater than whatever has a sign.
         // SAFETY: the tensor's host view says that its elements are writable and aligned.
-        unsafe { atomic::red_max_i32_if(window.at(row, col).cast(), x.to_bits() as i32, inside) }
+        unsafe { atomic::red_max_i32_if(window.at(row, col).cast(), x.abs().to_bits() as i32, inside) }
     }
 }
 
