@@ -64,6 +64,22 @@ pub fn anywhere(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// Without rows, groups or units nothing is done, whatever the depth.
+pub fn nothing(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    for (rows, groups, n, k) in [(0, 3, 40, 64), (5, 0, 40, 64), (5, 3, 0, 64), (0, 3, 40, 0)] {
+        let a = Tensor::<f16>::zeros(device, &[rows, k])?;
+        let b = Tensor::<f16>::zeros(device, &[groups, 2 * n, k])?;
+        let offsets = Tensor::<i32>::zeros(device, &[groups + 1])?;
+        let mut c = Tensor::filled(device, f16::NAN, &[rows, n])?;
+        let by = GroupRows::offsets(offsets.view());
+        let gemm = GroupedGemm::new().gated(Activation::Silu);
+        gemm.run(&stream, &a.view(), &b.view().transpose(1, 2)?, &by, &mut c.view_mut())?;
+        assert!(c.to_vec_on(&stream)?.iter().all(|x| x.is_nan()));
+    }
+    Ok(())
+}
+
 /// A NaN in A is its row's; one in a gate or an up is its group's column's.
 pub fn not_a_number(device: &Device) -> Outcome {
     let case = case(Activation::Silu, &[20, 0, 30, 1, 40], 80, 64);

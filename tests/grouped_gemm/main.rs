@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "gated units of the products", gated::units)
         .device(Arch::Sm80, "gated units of one group to 256", gated::groups)
         .device(Arch::Sm80, "gated units lie anywhere", gated::anywhere)
+        .device(Arch::Sm80, "gated units of nothing", gated::nothing)
         .device(Arch::Sm80, "NaN stays in its row and its unit", gated::not_a_number)
         .device(Arch::Sm80, "gated units, in schedules of other seeds", gated::seeds)
         .device(Arch::Sm80, "a plan of gated units runs on other tensors", gated::planned)

@@ -70,7 +70,8 @@ impl Choice for Selection<'_> {
     fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
         let sides = &self.problem.sides;
         let Size { n, k, .. } = sides.size;
-        if !kernel.any_strides {
+        // Without elements nothing runs.
+        if !kernel.any_strides && !sides.is_empty() {
             if k == 0 {
                 return Err(Rejection::Because("there is no depth to load"));
             }
