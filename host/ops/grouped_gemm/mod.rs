@@ -110,11 +110,12 @@ impl<'a> GroupedGemm<'a> {
     pub fn scales(self, scales: &'a TensorView<'a, f32>) -> Self {
         GroupedGemm { scales: Some(scales), ..self }
     }
-    /// Gated units of the products: B is \[groups, K, 2 N\], in its columns N gates and then their N ups, and C, of N columns, is act(A gates) · (A ups). They are computed
-    /// from the products in f32, and rounded once.
+    /// Gated units in place of the products: B is \[groups, K, 2 N\], N columns of gates, then their N columns of ups; C has N columns and is
+    /// act(A gates) · (A ups), times [`scales`](Self::scales) if there are any. All of it is computed in f32 and rounded once.
     ///
-    /// There are kernels where K is not 0, B's columns are contiguous and, as A's rows, aligned to 16 bytes; below Hopper where K is a multiple of 8, too.
-    /// Elsewhere there is none, and [`Gated::run_packed`](super::Gated::run_packed) takes the products, which are rounded then.
+    /// K must not be 0, and B's columns must be contiguous and, like A's rows, aligned to 16 bytes: weights lie as \[groups, 2 N, K\]. Before Hopper K must also
+    /// be a multiple of 8. For anything else there is no kernel, which is an error: [`Gated::run_packed`](super::Gated::run_packed) makes units of products that are
+    /// stored, and rounded, first.
     pub fn gated(self, activation: Activation) -> Self {
         GroupedGemm { gated: Some(activation), ..self }
     }

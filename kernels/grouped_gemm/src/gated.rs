@@ -79,7 +79,7 @@ pub(crate) fn gated<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     ups: &Fragment<f32, M, N, L>,
     activation: &InPlace<u32>,
 ) -> Fragment<f32, M, N, L> {
-    // One branch for all elements. The number is read anew for each question, so that the compiler makes no jump table of the answers, for which ptxas spills.
+    // One branch for all elements. The number is read anew for each comparison, so that the compiler makes no jump table, for which ptxas spills.
     let mut i = 0;
     while i < Activation::ALL.len() {
         let this = Activation::ALL[i];
