@@ -69,8 +69,17 @@ fn of<T: Code>(random: &mut Random, device: &Device, call: &mut Call) -> Outcome
     };
     let (begins, ends) = (limits(random), limits(random));
     let (scaled, seed) = (random.one_in(2), random.next());
-    let q_place = Place::lines(random, &[batch, queries, heads, d], 1);
-    let k_place = Place::lines(random, &[pages, rows, d], 1);
+    // Lines begin at multiples of 8 elements; of bytes twice that is 16 bytes.
+    let mut lines = |shape: &[usize]| {
+        let mut place = Place::lines(random, shape, 1);
+        if T::DTYPE.bytes() == 1 {
+            let inner = place.strides.len() - 1;
+            place.strides[..inner].iter_mut().for_each(|stride| *stride *= 2);
+            place.offset *= 2;
+        }
+        place
+    };
+    let (q_place, k_place) = (lines(&[batch, queries, heads, d]), lines(&[pages, rows, d]));
     let weights_place = Place::lines(random, &[batch, queries, heads], 1);
     let scales_place = Place::any(random, &[pages, rows]);
     let scores_place = Place::any(random, &[batch, queries, keys]);
