@@ -35,7 +35,7 @@ pub struct Cache {
 impl Cache {
     /// The keys of a sequence, and which of them its queries see.
     #[inline(always)]
-    pub fn keys(&self, sequence: u32) -> Keys {
+    pub fn keys_of(&self, sequence: u32) -> Keys {
         let mut count = self.capacity;
         if self.lengths != 0 {
             let at = self.lengths + ((sequence as u64) << self.log2_bytes);

@@ -8,11 +8,14 @@ use tilewright_device::tile::{
 };
 use tilewright_device::{bf16, f16, kernels};
 
-use crate::cache::SplitOrder;
+use crate::cache::{Cache, SplitOrder};
 use crate::flash_decoding::decode;
 use crate::kept::Kept;
+use crate::list::ReadListsTwoPerSm;
+use crate::part_keys::PartKeys;
 use crate::parts::merge;
 use crate::score::{Capped, Plain, Score};
+use crate::selected::Selected;
 
 /// What the host chooses a kernel of flash-decoding by.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +26,8 @@ pub struct DecodeKernel {
     pub codes: bool,
     /// What is done to scores.
     pub score: &'static str,
+    /// True when it reads the blocks of keys that lists select for each query.
+    pub selected: bool,
     /// Rows of a tile, keys of a block.
     pub tile: [u32; 2],
     /// The most columns of Q and K, and of V and O in one launch.
@@ -39,9 +44,9 @@ pub struct DecodeKernel {
 
 #[rustfmt::skip]
 impl<
-    P: Reads, Y, T: Element, C: Kept<T>, F: Score, const BM: usize, const BN: usize, const D: usize, const CHUNKS: usize,
-    const DV: usize, const STAGES: usize,
-> Described for decode<P, Y, T, C, F, BM, BN, D, CHUNKS, DV, STAGES>
+    P: Reads, Y, T: Element, C: Kept<T>, F: Score, S: PartKeys, const BM: usize, const BN: usize, const D: usize,
+    const CHUNKS: usize, const DV: usize, const STAGES: usize,
+> Described for decode<P, Y, T, C, F, S, BM, BN, D, CHUNKS, DV, STAGES>
 where
     Y: ChainedGemm<T, BM, BN, D, DV>,
 {
@@ -50,6 +55,7 @@ where
         element: T::NAME,
         codes: C::CODES,
         score: F::NAME,
+        selected: S::SELECTED,
         tile: [BM as u32, BN as u32],
         columns: [(CHUNKS * D) as u32, (CHUNKS * DV) as u32],
         chunks: CHUNKS as u32,
@@ -105,42 +111,55 @@ kernels! {
 
     for T in [f16, bf16] {
         sm_90: [decode_sm_90_ T _plain_64x128d64x64s6]:
-            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, Plain, 64, 128, 64, 1, 64, 6>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, Plain, Cache, 64, 128, 64, 1, 64, 6>;
         sm_90: [decode_sm_90_ T _plain_64x64d128x128s3]:
-            decode<WarpSpecialized<OneConsumerTwoProducersTwoPerSm>, FullRow<1>, T, T, Plain, 64, 64, 128, 1, 128, 3>;
+            decode<WarpSpecialized<OneConsumerTwoProducersTwoPerSm>, FullRow<1>, T, T, Plain, Cache, 64, 64, 128, 1, 128, 3>;
         sm_90: [decode_sm_90_ T _plain_64x64d192x128s4]:
-            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, Plain, 64, 64, 192, 1, 128, 4>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, Plain, Cache, 64, 64, 192, 1, 128, 4>;
         sm_80: [decode_sm_80_ T _plain_64x64d64x64s2]:
-            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Plain, 64, 64, 64, 1, 64, 2>;
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Plain, Cache, 64, 64, 64, 1, 64, 2>;
     }
     for T in [f16, bf16], (SCORE, F) in [(plain, Plain), (capped, Capped)] {
         sm_90: [decode_sm_90_ T _ SCORE _64x128d128x128s3]:
-            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, F, 64, 128, 128, 1, 128, 3>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, F, Cache, 64, 128, 128, 1, 128, 3>;
         sm_90: [decode_sm_90_ T _ SCORE _64x64d256x256s3]:
-            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, F, 64, 64, 256, 1, 256, 3>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, F, Cache, 64, 64, 256, 1, 256, 3>;
         sm_90: [decode_sm_90_ T _ SCORE _64x64d512x256s1]:
-            decode<WarpSpecialized<OneConsumerThreeProducers>, FullRow<1>, T, T, F, 64, 64, 256, 2, 256, 1>;
+            decode<WarpSpecialized<OneConsumerThreeProducers>, FullRow<1>, T, T, F, Cache, 64, 64, 256, 2, 256, 1>;
     }
     // They compute plain scores too, for which none are made: these took 0.1 to 1% longer so. Those that read elements were not measured.
     for T in [f16, bf16] {
         sm_80: [decode_sm_80_ T _capped_64x64d128x128s2]:
-            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Capped, 64, 64, 128, 1, 128, 2>;
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Capped, Cache, 64, 64, 128, 1, 128, 2>;
         sm_80: [decode_sm_80_ T _capped_64x32d256x128s2]:
-            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Capped, 64, 32, 256, 1, 128, 2>;
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Capped, Cache, 64, 32, 256, 1, 128, 2>;
         sm_80: [decode_sm_80_ T _capped_64x32d256x128s3]:
-            decode<Multistage<4, Elements>, warp::FullRow<4>, T, T, Capped, 64, 32, 256, 1, 128, 3>;
+            decode<Multistage<4, Elements>, warp::FullRow<4>, T, T, Capped, Cache, 64, 32, 256, 1, 128, 3>;
         sm_80: [decode_sm_80_ T _capped_64x32d512x128s2]:
-            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Capped, 64, 32, 512, 1, 128, 2>;
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Capped, Cache, 64, 32, 512, 1, 128, 2>;
         sm_80: [decode_sm_80_ T _capped_64x16d512x128s1]:
-            decode<Multistage<4, Elements>, warp::FullRow<4>, T, T, Capped, 64, 16, 512, 1, 128, 1>;
+            decode<Multistage<4, Elements>, warp::FullRow<4>, T, T, Capped, Cache, 64, 16, 512, 1, 128, 1>;
+    }
+    // Of lists of blocks of 64 keys, a query's each. The rows of a tile are the heads that share a KV head alone, so that what is loaded decides, and narrower heads have no kernels.
+    for T in [f16, bf16] {
+        sm_90: [decode_sm_90_ T _plain_selected_64x64d128x128s3]:
+            decode<WarpSpecialized<ReadListsTwoPerSm>, FullRow<1>, T, T, Plain, Selected, 64, 64, 128, 1, 128, 3>;
+        sm_90: [decode_sm_90_ T _plain_selected_64x64d192x128s4]:
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, Plain, Selected, 64, 64, 192, 1, 128, 4>;
+        sm_90: [decode_sm_90_ T _plain_selected_64x64d256x256s3]:
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, T, Plain, Selected, 64, 64, 256, 1, 256, 3>;
+        sm_80: [decode_sm_80_ T _plain_selected_64x64d128x128s2]:
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, T, Plain, Selected, 64, 64, 128, 1, 128, 2>;
+        sm_80: [decode_sm_80_ T _plain_selected_64x32d256x128s3]:
+            decode<Multistage<4, Elements>, warp::FullRow<4>, T, T, Plain, Selected, 64, 32, 256, 1, 128, 3>;
     }
     // Of codes of 8 bits, with or without a cap. Blocks of 32 keys leave registers for 256 columns of O.
     for T in [f16, bf16] {
         sm_90: [decode_sm_90_ T _codes_64x64d128x128s4]:
-            decode<WarpSpecialized<OneConsumerTwoProducersTwoPerSm>, FullRow<1>, T, u8, Capped, 64, 64, 128, 1, 128, 4>;
+            decode<WarpSpecialized<OneConsumerTwoProducersTwoPerSm>, FullRow<1>, T, u8, Capped, Cache, 64, 64, 128, 1, 128, 4>;
         sm_90: [decode_sm_90_ T _codes_64x32d256x256s6]:
-            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, u8, Capped, 64, 32, 256, 1, 256, 6>;
+            decode<WarpSpecialized<OneConsumerTwoProducers>, FullRow<1>, T, u8, Capped, Cache, 64, 32, 256, 1, 256, 6>;
         sm_80: [decode_sm_80_ T _codes_64x64d128x128s3]:
-            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, u8, Capped, 64, 64, 128, 1, 128, 3>;
+            decode<Multistage<4, Vectors>, warp::FullRow<4>, T, u8, Capped, Cache, 64, 64, 128, 1, 128, 3>;
     }
 }

@@ -3,7 +3,7 @@
 use core::convert::identity;
 use core::f32::consts::LN_2;
 
-use super::{Cache, HeadTerms, Kept, KeyPart, KeyParts, Score, SplitOrder, score};
+use super::{HeadTerms, Kept, KeyPart, KeyParts, PartBlocks, PartKeys, Score, SplitOrder, score};
 use tilewright_device::kernel;
 use tilewright_device::tile::{
     ChainedGemm, Cta, Element, Fragment, Gemm, Global, GlobalMut, InPlace, OnlineSoftmax, Pending, RowMajor,
@@ -30,6 +30,7 @@ pub fn decode<
     T: Element,
     C: Kept<T>,
     F: Score,
+    S: PartKeys,
     const BM: usize,
     const BN: usize,
     const D: usize,
@@ -45,7 +46,7 @@ pub fn decode<
     lse: InPlace<GlobalMut<f32, 4>>,
     parts: InPlace<SplitParts>,
     order: InPlace<SplitOrder>,
-    cache: InPlace<Cache>,
+    cache: InPlace<S>,
     cap: f32,
     scale: f32,
     terms: InPlace<HeadTerms>,
@@ -70,12 +71,15 @@ pub fn decode<
     let columns = if CHUNKS > 1 { block_y() } else { 0 };
     let mut at_start = true;
     for KeyPart { batch, kv_head, m, split } in KeyParts::persistent(order) {
-        let (rows, pages, keys) = (order.get(), cache.get().pages, cache.get().keys(batch));
-        let blocks = rows.blocks::<BM, BN>(&keys, m, split);
+        let (rows, pages, keys) = (order.get(), cache.get().cache().pages, cache.get().keys(batch));
+        let blocks = S::blocks::<BM, BN>(cache, &rows, &keys, KeyPart { batch, kv_head, m, split });
+        let [sequence, first_query] = S::place(cache, batch);
+        // The tile of a matrix at a place of the walk.
+        let at = |j| [sequence, kv_head, blocks.block(j)];
         let first = k_pipe.loads(
             blocks.all(),
             #[inline(always)]
-            |s, j| copy(k.get().paged(pages, [batch, kv_head, j], keys.count as u32), k_s[0].at(s)),
+            |s, j| copy(k.get().paged(pages, at(j), keys.count as u32), k_s[0].at(s)),
         );
         let second = if CHUNKS > 1
             && let Some(pipe) = &mut second
@@ -84,7 +88,7 @@ pub fn decode<
                 blocks.all(),
                 #[inline(always)]
                 |s, j| {
-                    let tile = k.get().paged(pages, [batch, kv_head, j], keys.count as u32);
+                    let tile = k.get().paged(pages, at(j), keys.count as u32);
                     copy(tile.of_columns(1), k_s[1].at(s))
                 },
             );
@@ -93,7 +97,10 @@ pub fn decode<
             None
         };
         let mut ks = KeyLoads::<_, _, _, _, _, CHUNKS> { first, second };
-        let place = |r| rows.row(kv_head, m * BM as u32 + r).map(|(query, head)| [batch, head, query, 0]);
+        let place = |r| {
+            let row = rows.row(kv_head, m * BM as u32 + r);
+            row.map(|(query, head)| [sequence, head, first_query + query, 0])
+        };
         let from = |r, column| place(r).map(|[batch, head, query, _]| [batch, head, query, column]);
         // Before V, at the start: behind a whole ring's loads Q would come late.
         let arriving = q_s.fetch(q.get().gather(place));
@@ -105,7 +112,7 @@ pub fn decode<
             blocks.all(),
             #[inline(always)]
             |s, j| {
-                let tile = v.get().paged(pages, [batch, kv_head, j], keys.count as u32);
+                let tile = v.get().paged(pages, at(j), keys.count as u32);
                 copy(tile.of_columns(columns), v_s.at(s))
             },
         );
@@ -117,8 +124,8 @@ pub fn decode<
             arriving.wait();
         }
         let q = |c| if c == 0 { q_s.full() } else { second_q_s.as_ref().map_or(q_s.full(), Scratch::full) };
-        let codes = cache.get().codes.codes();
-        let [k_scale, v_scale] = cache.get().scales::<T, C>(kv_head);
+        let codes = cache.get().cache().codes.codes();
+        let [k_scale, v_scale] = cache.get().cache().scales::<T, C>(kv_head);
         let sloped = F::CHANGES && terms.get().sloped();
         let [cap, scale] = match (cap != 0.0, sloped) {
             (true, _) => [cap * k_scale, scale],
@@ -141,7 +148,7 @@ pub fn decode<
                 let s = if sloped && cap == 0.0 { s.map(|s| k_scale * s) } else { s };
                 let own = || keys.own_of_rows(j, query);
                 let s = score::changed::<F, BM, BN, Y>(s, cap, terms, &slopes, own);
-                let s = if blocks.whole(j) { s } else { keys.mask_rows(s, j, query) };
+                let s = if blocks.is_whole(j) { s } else { keys.mask_rows(s, j, query) };
                 let max = softmax.maximum(&s);
                 let (p, rescale) = softmax.exponentials(s, max);
                 (p.cast::<T>(), acc.zip_rows(&rescale.along(), |x, by| x * by))
@@ -152,9 +159,14 @@ pub fn decode<
             let mut s = s.wait();
             ks.release(k);
             for j in blocks.all().start..blocks.last() {
+                let block = blocks.block(j);
+                if S::SELECTED {
+                    // Keys may end in any block of a list.
+                    vs.clear_next_from(&v_s, keys.inside::<BN>(block));
+                }
                 let (next, k) = ks.scores(q, &k_s, (&mut k_room, codes), || ());
                 let next = next.commit();
-                let (p, weighted) = weigh(s, acc, j);
+                let (p, weighted) = weigh(s, acc, block);
                 let v = vs.acquire();
                 let values = C::operand(&mut v_room, v_s.at(v.full()), codes);
                 let weighted = gemm(Y::default(), p, values, weighted);
@@ -163,9 +175,10 @@ pub fn decode<
                 (s, acc) = (scores, weighted.wait());
                 vs.release(v);
             }
-            let (p, weighted) = weigh(s, acc, blocks.last());
+            let block = blocks.block(blocks.last());
+            let (p, weighted) = weigh(s, acc, block);
             let v = vs.acquire();
-            vs.clear_from(&v, &v_s, keys.inside::<BN>(blocks.last()));
+            vs.clear_from(&v, &v_s, keys.inside::<BN>(block));
             let values = C::operand(&mut v_room, v_s.at(v.full()), codes);
             acc = gemm(Y::default(), p, values, weighted).wait();
             vs.release(v);
@@ -184,7 +197,7 @@ pub fn decode<
                 copy(log2.map(|log2| log2 * LN_2), lse.get().scatter(place));
             }
         } else {
-            let row = |r| place(r).map(|[batch, head, query, _]| rows.result(batch, head, query));
+            let row = |r| place(r).map(|[_, head, query, _]| rows.result(batch, head, query - first_query));
             let part = parts.get().part(split * parts.get().step, row);
             copy(acc, part.from_column(column));
             if columns == 0 {

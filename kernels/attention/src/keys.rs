@@ -33,6 +33,11 @@ pub struct Blocks {
 }
 
 impl Blocks {
+    /// The first blocks, so many, none of which counts as whole.
+    #[inline(always)]
+    pub fn first(count: u32) -> Self {
+        Blocks { begin: 0, whole_begin: 0, whole_end: 0, end: count }
+    }
     /// The blocks, ascending.
     #[inline(always)]
     pub fn all(&self) -> Range<u32> {

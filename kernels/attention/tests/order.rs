@@ -131,7 +131,7 @@ fn caches_without_lengths_are_full() {
         padding: 0,
         codes: CodesOf::NONE,
     };
-    let keys = cache.keys(7);
+    let keys = cache.keys_of(7);
     assert_eq!((keys.count, keys.high), (300, 296));
     assert!(keys.low < -(1 << 30));
     assert_eq!(PageTable::NONE.place(7, 299), (7, 299));
