@@ -128,6 +128,11 @@ impl Choice for Problem {
             }
             _ => {}
         }
+        match (kernel.selected(), self.selected.is_some()) {
+            (true, false) => return Err(Rejection::Because("it reads a list of blocks of each query")),
+            (false, true) => return Err(Rejection::Because("it reads no lists of blocks of each query")),
+            _ => {}
+        }
         if let Way::Queries(kernel) = kernel.way {
             if (self.packed_cache().is_some() || self.cached.any()) && !kernel.cached {
                 return Err(Rejection::Because("it reads keys of a tensor's rows, not of a cache"));

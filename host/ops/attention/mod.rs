@@ -13,6 +13,7 @@ mod plan;
 mod problem;
 mod queue;
 mod scaled;
+mod selected;
 mod splits;
 mod table;
 mod terms;
@@ -62,7 +63,7 @@ pub fn attention<T: HalfElement>(
 /// | O | \[batch, heads, queries, DV\] |
 /// | log-sum-exp, optional | \[batch, heads, queries\] |
 ///
-/// - D and DV are 1 to 512, each, and to 256 with [lists of blocks](Self::block_lists) and keys of 8 bits; the kernels are made for 64, 128, 256 and 512, and for D of 192 with
+/// - D and DV are 1 to 512, each, and to 256 with lists of blocks ([`block_lists`](Self::block_lists), [`selected_blocks`](Self::selected_blocks)) and keys of 8 bits; the kernels are made for 64, 128, 256 and 512, and for D of 192 with
 ///   DV of 128 or 192. Others take the time of the next larger ones. A DV beyond 256, before Hopper beyond 128, takes several launches, each for some of the columns, which
 ///   compute the scores anew; in flash-decoding on Hopper two CTAs of one launch divide them.
 /// - KV heads divide heads: 1 KV head is MQA, fewer than heads are GQA; head h shares KV head h / (heads / KV heads).
@@ -125,6 +126,7 @@ pub struct Attention<'a> {
     slopes: Option<TensorView<'a, f32>>,
     bias: Option<AttentionBias<'a>>,
     lists: Option<[Indices<'a>; 2]>,
+    selected: Option<Indices<'a>>,
     workspace: Workspace<'a>,
     kernel: Option<&'a str>,
     overlap: bool,
@@ -145,6 +147,7 @@ impl Attention<'_> {
             slopes: None,
             bias: None,
             lists: None,
+            selected: None,
             workspace: Workspace::Owned(None),
             kernel: None,
             overlap: true,
@@ -307,6 +310,7 @@ impl<'a> Attention<'a> {
             slopes: self.slopes.as_ref(),
             bias: self.bias.as_ref(),
             lists: self.lists.as_ref(),
+            selected: self.selected.as_ref(),
         }
     }
 

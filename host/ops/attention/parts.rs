@@ -1,6 +1,6 @@
 //! Launches of flash-decoding: the parts, and what merges them.
 
-use tilewright_attention::{DecodeArgs, DecodeKernel, KERNELS, MERGE, MergeArgs, SplitOrder};
+use tilewright_attention::{DecodeArgs, DecodeKernel, KERNELS, MERGE, MergeArgs, PartKeys, SplitOrder};
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
 use tilewright_device::tile::SplitParts;
@@ -10,6 +10,7 @@ use super::problem::{Problem, Size};
 use super::splits::part_columns;
 use super::table::BOX;
 use crate::ops::frame::{expect_mapped, of_shape};
+use crate::tensor::Untyped;
 use crate::{AnyFunction, Arch, Error, Launch, Result, Stream};
 
 /// A kernel of parts of the keys, and the one that merges its parts if there are several.
@@ -37,10 +38,10 @@ struct Merge {
 
 impl Parts {
     pub(super) fn new(kernel: &'static Listed<DecodeKernel>, problem: &Problem, splits: u32) -> Result<Self> {
-        let Problem { device, size, .. } = problem;
+        let (device, size) = (&problem.device, problem.divided());
         let function = device.listed(&KERNELS, kernel)?;
-        let &Size { batch, heads, kv_heads, queries, .. } = size;
-        let columns = part_columns(size);
+        let Size { batch, heads, kv_heads, queries, .. } = size;
+        let columns = part_columns(&size);
         let too_large = || {
             Error::argument(
                 "q",
@@ -78,12 +79,24 @@ impl Parts {
         overlap: bool,
         workspace: u64,
     ) -> Result<()> {
-        let Problem { device, inputs: [q, k, v], o, lse, size, cache, scales: [cap, scale], terms, .. } =
-            problem;
+        match problem.selected {
+            None => self.launch(problem, stream, overlap, (workspace, problem.cache)),
+            Some(selected) => self.launch(problem, stream, overlap, (workspace, selected)),
+        }
+    }
+
+    fn launch<S: PartKeys>(
+        &self,
+        problem: &Problem,
+        stream: &Stream,
+        overlap: bool,
+        (workspace, cache): (u64, S),
+    ) -> Result<()> {
+        let Problem { device, inputs: [q, k, v], o, lse, size, scales: [cap, scale], terms, .. } = problem;
         let Parts { kernel, function, order, splits, parts, grid, merge } = self;
         let backend = device.backend();
         let tma = kernel.arch == Arch::Sm90a;
-        let lines = if tma { cache.pages.box_rows(kernel.tile[1]) } else { 0 };
+        let lines = if tma { cache.cache().pages.box_rows(kernel.tile[1]) } else { 0 };
         let q: GlobalAbi<(), 4> = q.streamed(backend, if tma { BOX } else { 0 })?;
         let [k, v]: [GlobalAbi<(), 4>; 2] = [k.streamed(backend, lines)?, v.streamed(backend, lines)?];
         if size.keys > 0 {
@@ -93,19 +106,31 @@ impl Parts {
         let lse: GlobalAbi<(), 4> = lse.arg(backend, true, 0)?;
         let launch = Launch::grid(*grid).pdl(overlap && tma);
         let o: GlobalAbi<(), 4> = o.streamed(backend, 0)?;
-        let (order, cache, cap, scale, terms) = (*order, *cache, *cap, *scale, *terms);
+        let (order, cap, scale, terms) = (*order, *cap, *scale, *terms);
         let args = DecodeArgs { q, k, v, o, lse, parts, order, cache, cap, scale, terms };
-        // SAFETY: the arguments are those of `decode`. The views that the tensors come from are borrowed by the caller, those that are written exclusively, and reach no
+        // SAFETY: the arguments are those of `decode` for these keys, which the kernel was chosen for. The views that the tensors come from are borrowed by the caller, those that are written exclusively, and reach no
         // further than their shapes, which the kernel keeps to; the workspace is as large as the parts are. Programmatic launch only
         // moves what precedes its wait for the preceding grid.
         unsafe { function.launch_block(stream, &launch, &args)? };
         let Some(Merge { function, by_tiles, by_queries, rows, grid }) = merge else { return Ok(()) };
         let (by_tiles, by_queries) = (*by_tiles, *by_queries);
+        let o: GlobalAbi<(), 4> = in_lines(problem.o, problem)?.streamed(backend, 0)?;
+        let lse: GlobalAbi<(), 4> = in_lines(problem.lse, problem)?.arg(backend, true, 0)?;
         let args = MergeArgs { parts, o, lse, by_tiles, by_queries, rows: *rows, splits: *splits };
         let launch = Launch::grid(*grid).pdl(overlap && tma);
         // SAFETY: as above, with the arguments of `merge`; the preceding grid wrote the parts, and this one waits for it.
         unsafe { function.launch_block(stream, &launch, &args) }
     }
+}
+
+/// A result, \[batch, heads, queries, columns\], with its dimensions in the order of the parts' rows: with lists of blocks queries come before heads. A
+/// log-sum-exp that is not wanted has no rows, and keeps none.
+fn in_lines(result: Untyped, problem: &Problem) -> Result<Untyped> {
+    if problem.selected.is_none() || result.layout.len() == 0 {
+        return Ok(result);
+    }
+    let layout = result.layout.transpose(1, 2)?;
+    Ok(Untyped { layout, ..result })
 }
 
 impl Merge {
@@ -124,7 +149,9 @@ impl Merge {
         })?;
         let tiles = count(part_columns(size))?.div_ceil(merge.columns);
         let rows = count(size.heads * size.queries)?;
-        let (by_tiles, by_queries) = (Division::by(tiles), Division::by(count(size.queries)?));
+        // Of a line's results, that lie together: see `in_lines`.
+        let inner = if problem.selected.is_some() { size.heads } else { size.queries };
+        let (by_tiles, by_queries) = (Division::by(tiles), Division::by(count(inner)?));
         let ctas = rows.checked_mul(tiles).filter(|&ctas| ctas < 1 << 31).ok_or_else(&too_large)?;
         let (function, grid) = (device.listed(&KERNELS, merge)?, [ctas, count(size.batch)?, 1]);
         Ok(Merge { function, by_tiles, by_queries, rows, grid })

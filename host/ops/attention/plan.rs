@@ -83,6 +83,8 @@ pub struct AttentionViews<'a> {
     pub bias: Option<AttentionBias<'a>>,
     /// Lists and how much of each counts: see [`Attention::block_lists`].
     pub block_lists: Option<[Indices<'a>; 2]>,
+    /// See [`Attention::selected_blocks`].
+    pub selected_blocks: Option<Indices<'a>>,
     /// As many elements as [`AttentionPlan::workspace_len`] says, contiguous and aligned to 16 bytes, of any values. Runs that may be at work at
     /// the same time, on whatever streams, have memory of their own. Packed sequences and lists of blocks run without it too, and slower: see [`Attention::packed`].
     pub workspace: Option<TensorViewMut<'a, f32>>,
@@ -100,6 +102,7 @@ pub(super) struct Others<'v> {
     pub(super) slopes: Option<&'v TensorView<'v, f32>>,
     pub(super) bias: Option<&'v AttentionBias<'v>>,
     pub(super) lists: Option<&'v [Indices<'v>; 2]>,
+    pub(super) selected: Option<&'v Indices<'v>>,
 }
 
 /// Places of a plan.
@@ -115,8 +118,9 @@ const SLOPES: usize = 12;
 const BIAS: usize = 13;
 const BLOCK_LISTS: usize = 14;
 const BLOCK_COUNTS: usize = 15;
+const SELECTED_BLOCKS: usize = 16;
 /// How many.
-const PLACES: usize = 16;
+const PLACES: usize = 17;
 
 /// The tensors of an attention, in the order of a plan's.
 pub(super) fn named<'v, T: Element, C: Element>(
@@ -143,6 +147,7 @@ pub(super) fn named<'v, T: Element, C: Element>(
         others.bias.map(AttentionBias::named),
         indices("block_lists", others.lists.map(|[lists, _]| lists)),
         indices("block_counts", others.lists.map(|[_, counts]| counts)),
+        indices("selected_blocks", others.selected),
     ]
 }
 
@@ -167,6 +172,7 @@ pub(super) fn problem<T: HalfElement, C: CacheElement<T>>(
     let slopes = others.slopes.map(|slopes| slopes.planned(SLOPES));
     let lists =
         others.lists.map(|[lists, counts]| [lists.planned(BLOCK_LISTS), counts.planned(BLOCK_COUNTS)]);
+    let selected = others.selected.map(|lists| lists.planned(SELECTED_BLOCKS));
     let here = Others {
         sinks: sinks.as_ref(),
         slopes: slopes.as_ref(),
@@ -178,6 +184,7 @@ pub(super) fn problem<T: HalfElement, C: CacheElement<T>>(
         scales: scales.as_ref().map(|[k, v]| [k, v]),
         bias: others.bias,
         lists: lists.as_ref(),
+        selected: selected.as_ref(),
     };
     check(o.device(), named(&q, [&k, &v], &o, &here).into_iter().flatten())?;
     let cached = Cached {
@@ -229,11 +236,32 @@ pub(super) fn problem<T: HalfElement, C: CacheElement<T>>(
         let was = format!("{} beside {what}", of_shape(lists.lists.layout.shape()));
         return Err(Error::argument("block_lists", was, "left out: no kernel has both"));
     }
+    let selected = selected.map(|lists| lists.untyped());
+    let beside = [
+        ("packed sequences", packed.is_some()),
+        ("keys of 8 bits", cached.codes.is_some()),
+        ("a softcap", options.softcap.is_some()),
+        ("alibi_slopes", terms.slopes.is_some()),
+        ("a bias", terms.bias.is_some()),
+        ("block_lists", lists.is_some()),
+    ];
+    if let (Some(selected), Some((what, _))) = (&selected, beside.into_iter().find(|(_, given)| *given)) {
+        let was = format!("{} beside {what}", of_shape(selected.layout.shape()));
+        return Err(Error::argument("selected_blocks", was, "left out: no kernel has both"));
+    }
     if let (Some(codes), Some(_)) = (cached.codes, &packed) {
         let allowed = format!("of {}, the type of `q`: few queries alone read keys of 8 bits", T::DTYPE);
         return Err(Error::argument("k", format!("of {codes} for packed sequences"), allowed));
     }
-    Problem::new((options, has_workspace), &q, &k, &v, &o, lse.as_ref(), (cached, packed, lists, terms))
+    Problem::new(
+        (options, has_workspace),
+        &q,
+        &k,
+        &v,
+        &o,
+        lse.as_ref(),
+        (cached, packed, (lists, selected), terms),
+    )
 }
 
 impl AttentionPlan {
@@ -301,6 +329,7 @@ impl AttentionPlan {
             alibi_slopes,
             bias,
             block_lists,
+            selected_blocks,
             workspace,
         } = views;
         let scales = cache_scales.as_ref().map(|[k, v]| [k, v]);
@@ -317,9 +346,20 @@ impl AttentionPlan {
         let workspace = workspace.as_ref();
         let memory = workspace.map(|workspace| Named::room("workspace", workspace));
         let (sinks, slopes) = (sinks.as_ref(), alibi_slopes.as_ref());
-        let (bias, lists) = (bias.as_ref(), block_lists.as_ref());
-        let others =
-            Others { lse, lengths, table, query_offsets, key_offsets, scales, sinks, slopes, bias, lists };
+        let (bias, lists, selected) = (bias.as_ref(), block_lists.as_ref(), selected_blocks.as_ref());
+        let others = Others {
+            lse,
+            lengths,
+            table,
+            query_offsets,
+            key_offsets,
+            scales,
+            sinks,
+            slopes,
+            bias,
+            lists,
+            selected,
+        };
         let places = self.places(stream, named(q, [k, v], o, &others), memory)?;
         let without = self.queue.is_some() && workspace.is_none();
         let room = if without { 0 } else { room(workspace, self.workspace_len)? };

@@ -2,12 +2,15 @@
 
 use std::f32::consts::LOG2_E;
 
-use tilewright_attention::{AnySequences, Cache, CachedKeys, Capped, HeadTerms, Keys, Plain, Score};
+use tilewright_attention::{
+    AnySequences, Cache, CachedKeys, Capped, HeadTerms, Keys, Plain, Score, Selected,
+};
 use tilewright_device::abi::GlobalAbi;
 
 use super::cache::{Cached, int};
 use super::lists::Lists;
 use super::packed::Offsets;
+use super::selected;
 use super::table::Kind;
 use super::terms::Terms;
 use crate::ops::frame::{Operand, absent, of_shape};
@@ -38,6 +41,8 @@ pub(super) struct Options {
     pub(super) longest: usize,
     /// Queries and keys of the blocks that lists are of.
     pub(super) blocks: [usize; 2],
+    /// Keys of the blocks that each query's list selects.
+    pub(super) selected_keys: usize,
 }
 
 /// The tensors of an attention, each of four dimensions.
@@ -56,6 +61,8 @@ pub(super) struct Problem {
     /// Lengths and pages of the sequences' keys, and which of them queries see.
     pub(super) cached: Cached,
     pub(super) cache: Cache,
+    /// The cache and the blocks of it that each query's list selects.
+    pub(super) selected: Option<Selected>,
     /// How sequences lie, for kernels without a cache.
     pub(super) sequences: AnySequences,
     /// Memory for parts of the keys is there.
@@ -86,7 +93,18 @@ pub(super) struct Size {
     pub(super) columns: [usize; 2],
 }
 
+/// Lists of blocks of keys: of blocks of queries, and of each query.
+pub(super) type OfBlocks = (Option<Lists>, Option<Untyped>);
+
 impl Problem {
+    /// The sizes of what flash-decoding divides: with lists of blocks each query is a sequence, whose keys are those of its list.
+    pub(super) fn divided(&self) -> Size {
+        let Some(Selected { most, key_block, .. }) = self.selected else { return self.size };
+        let Size { batch, queries, .. } = self.size;
+        let keys = most as usize * key_block.divisor as usize;
+        Size { batch: batch.saturating_mul(queries), queries: 1, keys, ..self.size }
+    }
+
     /// The cache that packed queries' keys lie in, if they do.
     pub(super) fn packed_cache(&self) -> Option<CachedKeys> {
         match self.sequences {
@@ -110,11 +128,15 @@ impl Problem {
         v: &TensorView<'_, C>,
         o: &TensorViewMut<'_, T>,
         lse: Option<&TensorViewMut<'_, f32>>,
-        (cached, packed, lists, terms): (Cached, Option<Offsets>, Option<Lists>, Terms),
+        (cached, packed, (lists, selected), terms): (Cached, Option<Offsets>, OfBlocks, Terms),
     ) -> Result<Self> {
         let device = o.device();
         let in_cache = packed.as_ref().and_then(Offsets::in_cache);
-        let most = if cached.codes.is_some() || lists.is_some() { MAX_COLUMNS } else { MAX_PLAIN_COLUMNS };
+        let most = if cached.codes.is_some() || lists.is_some() || selected.is_some() {
+            MAX_COLUMNS
+        } else {
+            MAX_PLAIN_COLUMNS
+        };
         let size = Size::new([q.shape(), k.shape(), v.shape(), o.shape()], &cached, in_cache, most)?;
         let Size { batch, heads, queries, keys, columns: [d, _], .. } = size;
         let lse = log_sum_exp(lse, &o.untyped(), [batch, heads, queries])?;
@@ -156,6 +178,10 @@ impl Problem {
             inputs.each_ref().map(|input| input.reading(device.backend(), true));
         let operand = |name, reading, line| Operand { name, reading, row_major: true, line };
         let [d, dv] = size.columns;
+        let cache = cached.argument(options, size.queries, size.keys, size.block_rows)?;
+        let selected = selected
+            .map(|lists| selected::argument(&lists, options.selected_keys, &size, cache))
+            .transpose()?;
         Ok(Problem {
             device: device.clone(),
             inputs,
@@ -166,7 +192,8 @@ impl Problem {
             keys,
             bias: terms.bias(&size, T::DTYPE)?,
             terms: terms.argument(&size, scales[1])?,
-            cache: cached.argument(options, size.queries, size.keys, size.block_rows)?,
+            cache,
+            selected,
             kind: Kind { element: T::DTYPE.name(), codes: cached.codes.is_some(), score },
             cached,
             sequences,
@@ -210,6 +237,9 @@ impl Problem {
         cache.lengths = places.at(cache.lengths);
         cache.pages.address = places.at(cache.pages.address);
         cache.codes.scales = cache.codes.scales.map(|scale| places.at(scale));
+        if let Some(selected) = &mut placed.selected {
+            *selected = Selected { cache: *cache, lists: places.at(selected.lists), ..*selected };
+        }
         let terms = &mut placed.terms;
         [terms.sinks, terms.slopes] = [terms.sinks, terms.slopes].map(|at| places.at(at));
         placed.bias = placed.bias.map(|bias| places.of(&bias));

@@ -37,7 +37,7 @@ pub(super) struct Split {
 /// after the other, or the time in which an SM's share of the memory's bandwidth brings it, whichever is longer.
 pub(super) fn split(problem: &Problem, kernel: &Compiled, sms: u32, slowness: u64) -> Split {
     let Problem { size, splits: forced, .. } = problem;
-    let &Size { batch, heads, kv_heads, queries, keys, .. } = size;
+    let Size { batch, heads, kv_heads, queries, keys, .. } = problem.divided();
     let [[m, n], [d, dv]] = [kernel.tile, kernel.columns].map(|pair| pair.map(u64::from));
     let chunks = u64::from(kernel.chunks);
     let rows = (heads / kv_heads.max(1)).saturating_mul(queries) as u64;
@@ -50,7 +50,7 @@ pub(super) fn split(problem: &Problem, kernel: &Compiled, sms: u32, slowness: u6
     let bytes = ((size.columns[0] + size.columns[1]) * problem.inputs[1].dtype.bytes()) as u64;
     let memory = n * bytes / (BANDWIDTH * chunks);
     let most = if problem.kind.codes { MOST_OF_CODES } else { MOST };
-    let worthwhile = queries <= FEW || problem.has_workspace;
+    let worthwhile = size.queries <= FEW || problem.has_workspace;
     let most = if worthwhile && mergeable(size) { most.min(blocks.max(1)) } else { 1 };
     let candidates = match forced {
         Some(splits) => u64::from(*splits)..=u64::from(*splits),

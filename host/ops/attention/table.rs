@@ -92,6 +92,11 @@ impl Compiled {
         matches!(self.way, Way::Queries(kernel) if kernel.listed)
     }
 
+    /// Reads the blocks of keys that each query's list selects.
+    pub(super) fn selected(&self) -> bool {
+        matches!(self.way, Way::Parts(kernel) if kernel.selected)
+    }
+
     /// Loads it, and orders its work.
     pub(super) fn prepare(&self, problem: &Problem, splits: u32) -> Result<Prepared> {
         match self.way {

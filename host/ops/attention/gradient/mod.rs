@@ -95,7 +95,8 @@ pub struct AttentionGradient<'a> {
 impl<'a> AttentionGradient<'a> {
     pub(super) fn new(of: Attention<'a>) -> Self {
         let refused = {
-            let Others { lse, lengths, table, scales, query_offsets, key_offsets, lists, .. } = of.others();
+            let Others { lse, lengths, table, scales, query_offsets, key_offsets, lists, selected, .. } =
+                of.others();
             let given = [
                 ("lse", lse.is_some()),
                 ("lengths", lengths.is_some()),
@@ -103,6 +104,7 @@ impl<'a> AttentionGradient<'a> {
                 ("k_scale", scales.is_some()),
                 ("packed_queries", query_offsets.is_some() && key_offsets.is_none()),
                 ("block_lists", lists.is_some()),
+                ("selected_blocks", selected.is_some()),
                 ("splits", of.options.splits.is_some()),
                 ("workspace", matches!(of.workspace, Workspace::Given(_))),
                 ("kernel", of.kernel.is_some()),
