@@ -14,6 +14,7 @@ use tilewright_support::watched;
 
 use crate::cache::Cache;
 use crate::operand::{Operand, Place};
+use crate::selected::Selection;
 use crate::sparse::Lists;
 use crate::terms::Terms;
 
@@ -26,6 +27,7 @@ struct Inputs<T> {
     slopes: Option<Tensor<f32>>,
     bias: Option<Tensor<T>>,
     lists: Option<[Tensor<i32>; 2]>,
+    selection: Option<Tensor<i32>>,
 }
 
 /// Element types.
@@ -81,6 +83,7 @@ pub struct Case<T> {
     pub splits: Option<usize>,
     pub terms: Terms,
     pub lists: Option<Lists>,
+    pub selection: Option<Selection>,
     /// A bias lies transposed.
     pub transposed: bool,
     /// Queries beside which another one of their tile sees a value that is NaN: their elements of its column may be NaN too.
@@ -101,6 +104,7 @@ impl<T: Input> Case<T> {
             splits: None,
             terms: Terms::default(),
             lists: None,
+            selection: None,
             transposed: false,
             beside_nan: 0..0,
         }
@@ -160,7 +164,9 @@ impl<T: Input> Case<T> {
         let [sinks, slopes] = self.terms.tensors(device, self.sizes)?;
         let bias = self.terms.bias(device, self.sizes, self.transposed)?;
         let lists = self.lists.as_ref().map(|lists| lists.tensors(device)).transpose()?;
-        Ok(Inputs { operands: [of(0)?, of(1)?, of(2)?], lengths, table, sinks, slopes, bias, lists })
+        let selection = self.selection.as_ref().map(|of| of.tensor(device)).transpose()?;
+        let operands = [of(0)?, of(1)?, of(2)?];
+        Ok(Inputs { operands, lengths, table, sinks, slopes, bias, lists, selection })
     }
 
     fn attention<'a>(&self, inputs: &'a Inputs<T>) -> Attention<'a> {
@@ -187,6 +193,11 @@ impl<T: Input> Case<T> {
             inputs.lists.iter().zip(&self.lists).fold(attention, |attention, ([lists, counts], of)| {
                 attention.block_lists(lists.view(), counts.view(), of.blocks)
             });
+        let attention = inputs
+            .selection
+            .iter()
+            .zip(&self.selection)
+            .fold(attention, |attention, (lists, of)| attention.selected_blocks(lists.view(), of.block));
         let Some(bias) = &inputs.bias else { return attention };
         attention.bias(if self.transposed { bias.view().transpose(2, 3).unwrap() } else { bias.view() })
     }
@@ -204,9 +215,9 @@ impl<T: Input> Case<T> {
             let mut lse = Operand::<f32>::poisoned(device, Place::bhsd([batch, heads, queries, 1]))?;
             let name = attention().plan(&q, &k, &v, &o.view_mut()?)?.kernel().name();
             let wrong = |what: &dyn Display| {
-                let Case { sizes, scores, places, cache, splits, terms, lists, .. } = self;
+                let Case { sizes, scores, places, cache, splits, terms, lists, selection, .. } = self;
                 format!(
-                    "{name}: {what}\n{sizes:?}\n{scores:?}\n{places:?}\n{cache:?}, {splits:?} splits, {terms:?}, {lists:?}"
+                    "{name}: {what}\n{sizes:?}\n{scores:?}\n{places:?}\n{cache:?}, {splits:?} splits, {terms:?}, {lists:?}, {selection:?}"
                 )
             };
             let mut rows: TensorViewMut<'_, f32> = lse.view_mut()?.select(3, 0)?;
@@ -231,6 +242,9 @@ impl<T: Input> Case<T> {
         let scores = self.terms.scores(self.scores, (batch, head), heads);
         if let Some(lists) = &self.lists {
             return rows.iter().map(|&i| self.listed_row(lists, (batch, head), i, scores)).collect();
+        }
+        if let Some(selection) = &self.selection {
+            return rows.iter().map(|&i| self.selected_row(selection, (batch, head), i, scores)).collect();
         }
         let head = [
             &q[(batch * heads + head) * queries * d..][..queries * d],

@@ -23,6 +23,7 @@ mod plan;
 mod queue;
 mod reuse;
 mod scaled;
+mod selected;
 mod sparse;
 mod terms;
 mod values;
@@ -67,6 +68,18 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "sparse: what no list names", sparse::unlisted)
         .device(Arch::Sm80, "sparse: other lists in a graph, of all types", sparse::replay)
         .device(Arch::Sm80, "sparse: a queue of tiles gives the same bits", sparse::queued)
+        .device(Arch::Sm80, "selected: lists of each query on every kernel", selected::kernels)
+        .device(Arch::Sm80, "selected: lengths, blocks, masks and sinks", selected::lengths)
+        .device(Arch::Sm80, "selected: tensors lie anywhere", selected::places)
+        .device(Arch::Sm80, "selected: lists in parts", selected::splits)
+        .device(Arch::Sm80, "selected: caches with lengths and pages", selected::caches)
+        .device(
+            Arch::Sm80,
+            "selected: numbers that name no block, blocks twice, empty lists",
+            selected::strays,
+        )
+        .device(Arch::Sm80, "selected: what no list names", selected::unlisted)
+        .device(Arch::Sm80, "selected: other lists in a graph, of all types", selected::replay)
         .device(Arch::Sm80, "lengths of sequences, in a cache", decode::lengths)
         .device(Arch::Sm80, "caches in shuffled pages", decode::pages)
         .device(Arch::Sm80, "1 to 16 queries of heads that share keys", decode::queries)

@@ -24,7 +24,7 @@ pub struct Lists {
 }
 
 /// What differs for each number that it is made of.
-fn mixed(of: impl Hash) -> usize {
+pub fn mixed(of: impl Hash) -> usize {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     (hasher.finish() >> 8) as usize
@@ -85,11 +85,23 @@ impl<T: Input> Case<T> {
 
     /// The reference's row of a query of a sequence's head: as if there were no other keys than those that it sees.
     pub fn listed_row(&self, lists: &Lists, (batch, head): (usize, usize), i: usize, scores: Scores) -> Row {
+        let keys = self.sizes.keys;
+        self.row_of((batch, head), i, scores, (lists.keys((batch, head), i, keys), keys))
+    }
+
+    /// That of a query that sees these keys of a sequence's `length`, each as often as it is there, as far as a mask lets it.
+    pub fn row_of(
+        &self,
+        (batch, head): (usize, usize),
+        i: usize,
+        scores: Scores,
+        (listed, length): (Vec<usize>, usize),
+    ) -> Row {
         let Sizes { heads, kv_heads, queries, keys, columns: [d, dv], .. } = self.sizes;
         let kv = batch * kv_heads + head / (heads / kv_heads);
         let [q, k, v] = &self.inputs;
-        let masked = scores.seen(i, queries, keys);
-        let seen = lists.keys((batch, head), i, keys).into_iter().filter(|key| masked.contains(key));
+        let masked = scores.seen(i, queries, length);
+        let seen = listed.into_iter().filter(|key| masked.contains(key));
         let seen: Vec<_> = seen.collect();
         let of = |of: &[T], columns: usize| -> Vec<T> {
             seen.iter().flat_map(|key| &of[(kv * keys + key) * columns..][..columns]).copied().collect()
