@@ -6,6 +6,7 @@ use crate::{Arch, Device, Element, bf16, f16};
 
 mod lists;
 mod memory;
+mod selected;
 mod terms;
 
 /// Addresses so far apart that no tensor reaches the next one.
