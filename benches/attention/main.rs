@@ -12,6 +12,7 @@
 //! cargo bench --bench attention -- --scaled [SHAPES]   8-bit floats, on every kernel
 //! cargo bench --bench attention -- --wide [SHAPES]     heads of more than 256 columns
 //! cargo bench --bench attention -- --sparse [SHAPES]   lists of the blocks of keys that queries see
+//! cargo bench --bench attention -- --selected [SHAPES] lists of blocks of each query, BATCHxQUERIESxHEADSxKVxKEYSxBLOCKSxD
 //! cargo bench --bench attention -- --host              what a call costs the host, alone
 //! ```
 //!
@@ -38,6 +39,7 @@ mod python;
 #[path = "../common/rank.rs"]
 mod rank;
 mod scaled;
+mod selected;
 #[path = "../common/shapes.rs"]
 mod shapes;
 mod sparse;
@@ -83,6 +85,7 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
             tabulate(device, (introduce(device).as_ref(), &WIDE), &cases)
         }
         Some((mode, words)) if mode == "--sparse" => sparse::table(device, introduce(device).as_ref(), words),
+        Some((mode, words)) if mode == "--selected" => selected::table(device, words),
         Some((mode, words)) if mode == "--bias" => bias::table(device, introduce(device).as_ref(), words),
         Some((mode, [])) if mode == "--packed" => packed::table(device, introduce(device).as_ref()),
         Some((mode, [])) if mode == "--host" => host::costs(device, introduce(device).as_ref()),
