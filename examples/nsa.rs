@@ -87,11 +87,11 @@ fn layer(device: &Device, arguments: &Arguments, inputs: &Inputs) -> Result<(Vec
     let (q, k, v) = (q.view(), k.view(), v.view());
 
     // Compression: the mean of each block, in place of a learned projection.
-    let compressed = |x: &TensorView<'_, f16>| {
+    let compressed = |x: &TensorView<'_, f16>| -> Result<Tensor<f16>> {
         let mut means = Tensor::<f16>::zeros(device, &[1, kv_heads, all, D])?;
         let of_blocks = x.clone().reshape(&[1, kv_heads, all, BLOCK, D])?;
         reduce(&stream, Reduction::Mean, &of_blocks, &[3], &mut means.view_mut())?;
-        tilewright::Result::Ok(means)
+        Ok(means)
     };
     let (means_k, means_v) = (compressed(&k)?, compressed(&v)?);
     let behind = |t: usize, j: usize| (j + 1) * BLOCK <= t + 1;
@@ -107,7 +107,7 @@ fn layer(device: &Device, arguments: &Arguments, inputs: &Inputs) -> Result<(Vec
         Tensor::zeros(device, &[1, heads, tokens, D])?,
     ];
     let [o_compressed, o_selected, o_window] = &mut branches;
-    let mut attention = Attention::new().bias(&bias.view());
+    let mut attention = Attention::new().bias(bias.view());
     attention.run(&stream, &q, &means_k.view(), &means_v.view(), &mut o_compressed.view_mut())?;
 
     // Selection: the compressed branch's weights, added up over the heads that share keys (equation 10); the first block and a query's own always.

@@ -95,9 +95,9 @@ fn measure(
     let (q, k, v) = (q.view(), k.view(), v.view());
     let o = RefCell::new(Tensor::<bf16>::zeros(device, &[batch, heads, queries, d])?);
     let lists = Tensor::from_slice(device, &lists.numbers, &lists.shape)?;
-    let mut variants = Vec::new();
+    let (lists, mut variants) = (&lists, Vec::new());
     for selects in [true, false] {
-        let attention = || {
+        let attention = move || {
             let attention = Attention::new().causal();
             if selects { attention.selected_blocks(lists.view(), BLOCK) } else { attention }
         };
