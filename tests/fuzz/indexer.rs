@@ -1,39 +1,17 @@
 //! Scores of an indexer.
 
 use tilewright::ops::{IndexScores, IndexerElement};
-use tilewright::{Arch, Device, F8E4M3, Stream, bf16};
+use tilewright::{Arch, Device, Element, F8E4M3, Stream, bf16};
+use tilewright_support::Real;
 use tilewright_support::random::normal;
 
 use crate::place::{Number, Place, Placed};
 use crate::random::Random;
 use crate::{Call, Outcome};
 
-/// Types of queries and keys.
-trait Code: Number + IndexerElement {
-    /// How far a sum of products may be off, of the sum of their magnitudes: Hopper's tensor cores keep 13 bits of sums of 8-bit floats.
-    const OFF: f64;
-    fn of(x: f32) -> Self;
-    fn value(self) -> f64;
-}
-
-impl Code for F8E4M3 {
-    const OFF: f64 = 1.0 / 4096.0;
-    fn of(x: f32) -> Self {
-        F8E4M3::from_f32(x)
-    }
-    fn value(self) -> f64 {
-        self.to_f32().into()
-    }
-}
-
-impl Code for bf16 {
-    const OFF: f64 = 1e-6;
-    fn of(x: f32) -> Self {
-        bf16::from_f32(x)
-    }
-    fn value(self) -> f64 {
-        self.to_f32().into()
-    }
+/// How far a sum of products may be off, of the sum of their magnitudes: Hopper's tensor cores keep 13 bits of sums of 8-bit floats.
+fn rounding<T: Element>() -> f64 {
+    if T::DTYPE.bytes() == 1 { 1.0 / 4096.0 } else { 1e-6 }
 }
 
 pub fn case(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
@@ -44,7 +22,7 @@ pub fn case(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
     }
 }
 
-fn of<T: Code>(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
+fn of<T: Real + Number + IndexerElement>(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
     let (batch, queries) = (random.within(0..=3), random.size(40));
     let heads = random.pick(&[0, 1, 3, 16, 32, 64, 65]);
     let d = random.pick(&[16, 32, 64, 96, 128]);
@@ -89,10 +67,8 @@ fn of<T: Code>(random: &mut Random, device: &Device, call: &mut Call) -> Outcome
         T::DTYPE
     ));
 
-    let codes =
-        |seed, place: &Place| normal::<f32>(seed, place.count()).into_iter().map(T::of).collect::<Vec<_>>();
-    let q = Placed::new(device, q_place.clone(), &codes(seed, &q_place))?;
-    let k = Placed::new(device, k_place.clone(), &codes(seed.wrapping_add(1), &k_place))?;
+    let q = Placed::new(device, q_place.clone(), &normal::<T>(seed, q_place.count()))?;
+    let k = Placed::new(device, k_place.clone(), &normal::<T>(seed.wrapping_add(1), k_place.count()))?;
     let weights = Placed::<f32>::new(device, weights_place.clone(), &normal(seed, weights_place.count()))?;
     let scales = Placed::<f32>::new(device, scales_place.clone(), &normal(seed, scales_place.count()))?;
     let mut scores = Placed::<f32>::poisoned(device, scores_place)?;
@@ -128,7 +104,8 @@ fn of<T: Code>(random: &mut Random, device: &Device, call: &mut Call) -> Outcome
     }
 
     let out = scores.read()?;
-    let (q, k, weights, scales) = (q.values()?, k.values()?, weights.values()?, scales.values()?);
+    let (q, k) = (T::widen(&q.values()?), T::widen(&k.values()?));
+    let (weights, scales) = (weights.values()?, scales.values()?);
     for (at, &is) in out.iter().enumerate() {
         let (line, key) = (at / keys, at % keys);
         let from = begins.as_ref().map_or(0, |of| of[line]);
@@ -146,14 +123,15 @@ fn of<T: Code>(random: &mut Random, device: &Device, call: &mut Call) -> Outcome
         let (mut sum, mut magnitude) = (0.0, 0.0);
         for head in (0..heads).filter(|_| row.is_some()) {
             let q = &q[(line * heads + head) * d..][..d];
-            let products = q.iter().zip(&k[row.unwrap_or(0) * d..]).map(|(q, k)| q.value() * k.value());
+            let products =
+                q.iter().zip(&k[row.unwrap_or(0) * d..]).map(|(q, k)| f64::from(*q) * f64::from(*k));
             let weight = f64::from(weights[line * heads + head]);
             magnitude += products.clone().map(f64::abs).sum::<f64>() * weight.abs();
             sum += products.sum::<f64>().max(0.0) * weight;
         }
         let scale = row.filter(|_| scaled).map_or(1.0, |row| f64::from(scales[row]));
         let off = (f64::from(is) - sum * scale).abs();
-        if off.is_nan() || off > (magnitude * T::OFF + 1e-6) * scale.abs() + 1e-30 {
+        if off.is_nan() || off > (magnitude * rounding::<T>() + 1e-6) * scale.abs() + 1e-30 {
             return Err(format!("query {line}, key {key}: {is} for {}", sum * scale).into());
         }
     }

@@ -2,6 +2,7 @@
 
 use tilewright::ops::{IndexScores, IndexerElement};
 use tilewright::{Arch, Device, Error, F8E4M3, Stream, Tensor, bf16};
+use tilewright_support::Real;
 use tilewright_support::random::normal;
 use tilewright_support::suite::Outcome;
 
@@ -15,37 +16,10 @@ struct Sizes {
     d: usize,
 }
 
-/// Types of queries and keys, made of f32 and read as f64.
-trait Number: IndexerElement {
-    fn of(x: f32) -> Self;
-    fn value(self) -> f64;
-}
-
-impl Number for F8E4M3 {
-    fn of(x: f32) -> Self {
-        F8E4M3::from_f32(x)
-    }
-    fn value(self) -> f64 {
-        self.to_f32().into()
-    }
-}
-
-impl Number for bf16 {
-    fn of(x: f32) -> Self {
-        bf16::from_f32(x)
-    }
-    fn value(self) -> f64 {
-        self.to_f32().into()
-    }
-}
-
-fn numbers<T: Number>(seed: u64, len: usize) -> Vec<T> {
-    normal::<f32>(seed, len).into_iter().map(T::of).collect()
-}
-
 /// The score of a query and a key, and how far from it a sum in f32 may be, or one of tensor cores, which keep 13 bits of sums of 8-bit floats.
-fn score<T: Number>(q: &[T], k: &[T], weights: &[f32], d: usize) -> (f64, f64) {
-    let products = q.chunks(d).map(|q| q.iter().zip(k).map(|(a, b)| a.value() * b.value()));
+fn score<T: Real>(q: &[T], k: &[T], weights: &[f32], d: usize) -> (f64, f64) {
+    let (q, k) = (T::widen(q), T::widen(k));
+    let products = q.chunks(d).map(|q| q.iter().zip(&k).map(|(&a, &b)| f64::from(a) * f64::from(b)));
     let heads = products.zip(weights).map(|(products, &w)| {
         let magnitude: f64 = products.clone().map(f64::abs).sum();
         (products.sum::<f64>().max(0.0) * f64::from(w), magnitude * f64::from(w).abs())
@@ -55,7 +29,7 @@ fn score<T: Number>(q: &[T], k: &[T], weights: &[f32], d: usize) -> (f64, f64) {
 }
 
 /// Checks scores of such sizes, each query with keys of its own; in pages of so many rows if `page` says so.
-fn check<T: Number>(device: &Device, sizes: Sizes, page: Option<usize>) -> Outcome {
+fn check<T: Real + IndexerElement>(device: &Device, sizes: Sizes, page: Option<usize>) -> Outcome {
     let Sizes { batch, queries, heads, keys, d } = sizes;
     let stream = Stream::new(device)?;
     let rows = page.unwrap_or(keys);
@@ -67,7 +41,7 @@ fn check<T: Number>(device: &Device, sizes: Sizes, page: Option<usize>) -> Outco
         None => sequence * rows + key,
         Some(_) => table[sequence * entries + key / rows] as usize * rows + key % rows,
     };
-    let (q, k) = (numbers::<T>(1, batch * queries * heads * d), numbers::<T>(2, pages * rows * d));
+    let (q, k) = (normal::<T>(1, batch * queries * heads * d), normal::<T>(2, pages * rows * d));
     let weights: Vec<f32> = normal(3, batch * queries * heads);
     let scales: Vec<f32> = normal::<f32>(4, pages * rows).into_iter().map(|x| x.abs() + 0.1).collect();
     // Some queries see no key, some all of them, and some limits lie outside.
@@ -126,7 +100,7 @@ fn check<T: Number>(device: &Device, sizes: Sizes, page: Option<usize>) -> Outco
     Ok(())
 }
 
-fn all<T: Number>(device: &Device) -> Outcome {
+fn all<T: Real + IndexerElement>(device: &Device) -> Outcome {
     for (batch, queries, heads, keys, d) in [
         (1, 1, 64, 300, 128),
         (2, 7, 32, 257, 64),
@@ -155,9 +129,9 @@ pub fn scores(device: &Device) -> Outcome {
 pub fn views(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;
     // Queries, keys and weights of one fused tensor each; scores in columns.
-    let fused = Tensor::from_slice(device, &numbers::<bf16>(5, 4 * 2 * 3 * 160), &[2, 4, 3, 160])?;
+    let fused = Tensor::from_slice(device, &normal::<bf16>(5, 4 * 2 * 3 * 160), &[2, 4, 3, 160])?;
     let q = fused.view().narrow(3, 8, 128)?.transpose(0, 1)?.narrow(1, 0, 2)?;
-    let mut keys = numbers::<bf16>(6, 50 * 136);
+    let mut keys = normal::<bf16>(6, 50 * 136);
     keys[7 * 136 + 3] = bf16::NAN;
     let keys = Tensor::from_slice(device, &keys.repeat(4), &[4, 50, 136])?;
     let k = keys.view().narrow(2, 0, 128)?;
@@ -198,7 +172,7 @@ pub fn chosen(device: &Device) -> Outcome {
     let (latent, rotary) = (tokens.view().narrow(1, 0, 512)?, tokens.view().narrow(1, 512, 64)?);
     append_latent(&stream, &latent, &rotary, slots.view(), &mut cache.view_mut())?;
 
-    let (q, k) = (numbers::<F8E4M3>(2, QUERIES * 32 * 128), numbers::<F8E4M3>(3, KEYS * 128));
+    let (q, k) = (normal::<F8E4M3>(2, QUERIES * 32 * 128), normal::<F8E4M3>(3, KEYS * 128));
     let weights: Vec<f32> = normal(4, QUERIES * 32);
     // Query i sees the keys up to its own: the first ones fewer than are chosen.
     let ends: Vec<i32> = (0..QUERIES as i32).map(|i| 10 + 20 * i).collect();

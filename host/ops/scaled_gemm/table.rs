@@ -123,7 +123,7 @@ pub(super) fn run(
         beta: 0.0,
         activation: call.activation,
     };
-    let to_e4m3 = c.dtype == DType::E4M3;
+    let to_e4m3 = kernel.output == DType::E4M3.name();
     // Numbers of 8 bits are stored from registers.
     let c: GlobalAbi<(), 2> = c.arg(backend, c_rows, if to_e4m3 { 0 } else { lines(kernel.box_lines) })?;
     let number = |number: &Option<Untyped>| match number {

@@ -126,13 +126,8 @@ impl Choice for Problem {
         }
         let products = match kernel.wanted {
             // Its S and dP wait for shared memory more than for products. In turn it adds twice as often.
-            "all" if kernel.divides_columns => {
-                if self.in_turn(kernel) {
-                    9
-                } else {
-                    6
-                }
-            }
+            "all" if kernel.divides_columns && self.in_turn(kernel) => 9,
+            "all" if kernel.divides_columns => 6,
             "all" => 5,
             "keys_values" => 7,
             _ => 8,
