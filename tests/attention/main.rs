@@ -135,6 +135,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "gradients of small scores", gradient::small)
         .device(Arch::Sm80, "gradients beside NaN", gradient::not_numbers)
         .device(Arch::Sm80, "deterministic gradients", gradient::deterministic)
+        .device(Arch::Sm90a, "gradients of walks that CTAs divide", gradient::divided)
         .device(Arch::Sm80, "gradients beside sinks, slopes and biases, and by them", gradient::added)
         .device(Arch::Sm80, "gradients by biases that heads or sequences share", gradient::shared_biases)
         .device(Arch::Sm80, "gradients by sinks and biases without sequences or heads", gradient::nobody)

@@ -109,7 +109,8 @@ pub fn attention<
     // No memory, for keys of `T`: where codes would be widened.
     let mut k_room = T::room::<P, BN, D, <Y as Gemm<T, BM, BN, D>>::B>(&mut cta);
     // Two chunks of queries leave no memory to store through.
-    let mut out = if CHUNKS == 1 { Some(cta.output::<T, BM, DV, Y>()) } else { None };
+    let mut out =
+        if CHUNKS == 1 && !(BN == 80 && DV == 256) { Some(cta.output::<T, BM, DV, Y>()) } else { None };
     let (mut k_pipe, mut v_pipe) = (cta.pipeline(k_stages), cta.pipeline(v_stages));
     let mut q_pipe = cta.pipeline_by_warpgroup(q_stage);
     let mut second = second.map(
@@ -253,6 +254,11 @@ pub fn attention<
             copy(log2.map(|log2| log2 * LN_2), lse.tile(place).of_rows(first_query, queries));
         }
     }
+}
+
+/// Whether O is stored through shared memory of its own: where Q, of so many rows, and the stages of K and V leave room for it on Hopper.
+const fn stages_output([m, n]: [usize; 2], [d, dv]: [usize; 2], stages: usize) -> bool {
+    2 * (m * d + stages * n * (d + dv)) <= 192 << 10
 }
 
 /// The compiled kernels.

@@ -8,7 +8,6 @@ use tilewright_device::tile::{
 };
 use tilewright_device::{bf16, f16, kernels};
 
-use crate::attention;
 use crate::kept::Kept;
 use crate::keys::{Blocks, Keys};
 use crate::listed::Listed;
@@ -16,6 +15,7 @@ use crate::prepare::list_sequences;
 use crate::score::{Capped, Plain, Score};
 use crate::sequences::{Equal, InCache, Packed, Sequences};
 use crate::states::merge_states;
+use crate::{attention, stages_output};
 
 /// What the host chooses an attention kernel by.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +38,8 @@ pub struct AttentionKernel {
     pub stages: u32,
     /// True when it reads any strides, element by element.
     pub any_strides: bool,
+    /// True when it stores O through shared memory.
+    pub stages_output: bool,
     /// The blocks of keys that a tile of queries sees.
     pub blocks: fn(&Keys, u32) -> Blocks,
 }
@@ -61,6 +63,7 @@ where
         columns: [(CHUNKS * D) as u32, DV as u32],
         stages: STAGES as u32,
         any_strides: P::ANY_STRIDES,
+        stages_output: stages_output([BM, BN], [CHUNKS * D, DV], STAGES),
         blocks: Keys::blocks::<BM, BN>,
     };
 }
@@ -146,6 +149,8 @@ kernels! {
     for T in [f16, bf16] {
         sm_90: [attention_sm_90_ T _plain_128x80d192x192s2]:
             attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, Plain, Equal, 128, 80, 192, 1, 192, 2>;
+        sm_90: [attention_sm_90_ T _plain_128x80d256x256s2]:
+            attention<WarpSpecialized<TwoConsumersThreeProducers>, FullRow<2>, T, Plain, Equal, 128, 80, 256, 1, 256, 2>;
     }
     for T in [f16, bf16], (LIE, S, C) in LIES, (SCORE, F) in BOTH {
         sm_90: [attention_sm_90_ T _ SCORE LIE 128x128d128x128s2]:

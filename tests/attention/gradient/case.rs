@@ -24,6 +24,7 @@ pub struct Case<T> {
     pub scores: Scores,
     pub terms: Terms,
     pub deterministic: bool,
+    pub splits: Option<usize>,
     pub place: fn([usize; 4]) -> Place,
     /// Q, K, V and dO, row-major.
     pub inputs: [Vec<T>; 4],
@@ -88,6 +89,7 @@ impl<T: Input> Case<T> {
             scores,
             terms: Terms::default(),
             deterministic: false,
+            splits: None,
             place: Place::bhsd,
             inputs,
         }
@@ -256,6 +258,7 @@ impl<T: Input> Case<T> {
             }
         };
         let gradient = if self.deterministic { gradient.deterministic() } else { gradient };
+        let gradient = self.splits.into_iter().fold(gradient, AttentionGradient::splits);
         let Outputs { of_inputs, d_bias, d_sinks } = &mut outputs;
         let d_bias = d_bias.as_mut().map(Operand::view_mut).transpose()?;
         let gradient = d_bias.into_iter().fold(gradient, AttentionGradient::d_bias);

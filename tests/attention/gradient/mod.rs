@@ -177,6 +177,30 @@ pub fn deterministic(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// Walks of tiles of keys that CTAs divide: in parts of heads, and of more than one; of more parts than blocks; keys that nobody sees and sequences without any.
+pub fn divided(device: &Device) -> Outcome {
+    let causal = |scores| Scores { causal: true, ..scores };
+    let lengths = [[70, 70], [0, 5], [129, 257], [9, 0]];
+    for (i, columns) in [[64, 64], [128, 128], [200, 256]].into_iter().enumerate() {
+        for (j, (heads, splits)) in [([6, 1], 3), ([4, 2], 5), ([3, 3], 2)].into_iter().enumerate() {
+            // A third of them on the emulator, each of both once.
+            if device.is_emulator() && i != j {
+                continue;
+            }
+            for deterministic in [false, true] {
+                let divided = |case: Case<bf16>| Case { splits: Some(splits), deterministic, ..case };
+                divided(Case::of_heads(&[[280, 280]; 2], false, columns, heads).scores(causal))
+                    .check(device)?;
+                divided(Case::of_heads(&lengths, true, columns, heads)).check(device)?;
+            }
+        }
+        let whole = Case::<f16>::of_heads(&[[70, 150]], false, columns, [4, 1]);
+        Case { splits: Some(1), ..whole.clone() }.check(device)?;
+        Case { splits: Some(20), ..whole }.check(device)?;
+    }
+    Ok(())
+}
+
 /// What does not fit is refused, by name.
 pub fn errors(device: &Device) -> Outcome {
     let case = Case::<f16>::new(&[[8, 8]], false, [64, 64]);
@@ -196,6 +220,8 @@ pub fn errors(device: &Device) -> Outcome {
         refused("d_o", gradient, &short.view());
         refused("kernel", Attention::new().gradient().kernel("none such"), d_o);
         refused("longest_keys", Attention::new().gradient().longest_keys(3), d_o);
+        refused("splits", Attention::new().gradient().splits(0), d_o);
+        refused("splits", Attention::new().gradient().splits(1025), d_o);
         refused("splits", Attention::new().splits(2).gradient(), d_o);
         refused("lse", Attention::new().lse(&mut lse.view_mut()).gradient(), d_o);
         Ok(())

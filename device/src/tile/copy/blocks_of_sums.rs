@@ -36,7 +36,7 @@ use crate::tile::scheduler::queue::HandsOut;
 ///     if !cta.computes() {
 ///         let mut block = 0..count as usize;
 ///         // SAFETY: the caller's.
-///         return unsafe { room.add(cta, count, || (sums.wrapping_add(block.next().unwrap_or(0) * 128 * 64), None)) };
+///         return unsafe { room.add::<1>(cta, count, || (sums.wrapping_add(block.next().unwrap_or(0) * 128 * 64), None)) };
 ///     }
 ///     for number in 0..count {
 ///         // SAFETY: they are numbered from the first one on.
@@ -147,10 +147,13 @@ impl<P: HandsOut, const M: usize, const N: usize, L: FragmentLayout<M, N>> Block
     /// Adds the next `count` fragments to blocks of sums: `to` says where the next one goes, and when. All threads that do not compute call it; one of the last producer
     /// does it. An addition is done before it is counted, so that who sees its count issues the next one behind it.
     ///
+    /// `PARTS` fragments, which go to places of their own, are one addition of one turn: the first waits for it, and the last is counted when the next addition is to be issued,
+    /// so that no part is waited for by itself. `count` is a multiple of it.
+    ///
     /// # Safety
     /// Where each goes is a multiple of 16, `M N` elements are writable from there on until the kernel's end, and are used meanwhile in this way alone.
     #[inline(always)]
-    pub unsafe fn add(
+    pub unsafe fn add<const PARTS: u32>(
         &mut self,
         cta: &Cta<P>,
         count: u32,
@@ -176,12 +179,21 @@ impl<P: HandsOut, const M: usize, const N: usize, L: FragmentLayout<M, N>> Block
         unsafe {
             // The next turn is asked for while the addition before it is under way: the answer takes as long.
             let (mut next, mut has_come) = (to(), false);
+            let mut uncounted: Option<SumTurn> = None;
             while left > 0 {
                 let (at, turn) = next;
-                while !has_come && turn.is_some_and(|turn| !turn.has_come()) {}
+                let is_first = left.is_multiple_of(PARTS);
+                while is_first && !has_come && turn.is_some_and(|turn| !turn.has_come()) {}
                 let mut unit = 0;
                 while unit < Self::UNITS {
                     mbarrier::wait(self.full(unit), self.phase);
+                    if PARTS > 1
+                        && unit == 0
+                        && let Some(turn) = uncounted.take()
+                    {
+                        tma::bulk_wait::<0>();
+                        turn.pass_on();
+                    }
                     let (part, from) = (unit * Self::PART / 4, self.address + unit * Self::PART);
                     tma::bulk_add_f32(at.wrapping_add(part as usize), from, Self::PART);
                     unit += 1;
@@ -193,13 +205,20 @@ impl<P: HandsOut, const M: usize, const N: usize, L: FragmentLayout<M, N>> Block
                 }
                 tma::bulk_wait_read::<0>();
                 self.give_back();
-                if let Some(turn) = turn {
+                if PARTS > 1 {
+                    uncounted = if left % PARTS == 1 { turn } else { None };
+                } else if let Some(turn) = turn {
                     tma::bulk_wait::<0>();
                     turn.pass_on();
                 }
                 (self.phase, left) = (self.phase ^ 1, left - 1);
             }
             tma::bulk_wait::<0>();
+            if PARTS > 1
+                && let Some(turn) = uncounted
+            {
+                turn.pass_on();
+            }
         }
     }
 
@@ -269,5 +288,24 @@ impl<const M: usize, const N: usize, L: FragmentLayout<M, N>> Fragment<f32, M, N
             i += 4;
         }
         all
+    }
+    /// Writes the fragment as a block of sums, which [`of_sums`](Self::of_sums) reads.
+    ///
+    /// # Safety
+    /// `at` is a multiple of 16; `M N` elements are writable from there on, and nobody else uses them meanwhile.
+    #[inline(always)]
+    pub unsafe fn to_sums(&self, at: *mut f32) {
+        let thread = thread_x_volatile();
+        if thread >= L::THREADS {
+            return;
+        }
+        let mut i = 0;
+        while i < L::Regs::<f32>::LEN {
+            let four = core::array::from_fn(|e| self.regs.get(i + e).to_bits());
+            let to = at.wrapping_add(place::<L, M, N>(thread, i) as usize);
+            // SAFETY: the caller's.
+            unsafe { global::st_global_u32x4(to.cast(), four) };
+            i += 4;
+        }
     }
 }

@@ -48,6 +48,25 @@ impl OfKeys for GradientKernel {
     }
 }
 
+/// The cycles of a step of a tile, on an H200, guessed from products alone: of each step's 5, 7 or 8 products 4096 multiplications and additions take a cycle of
+/// `wgmma`; `mma.sync` is taken to have a quarter of that rate, element-wise loads a sixteenth.
+pub(super) fn cycles_of_step(kernel: &Compiled) -> u64 {
+    let products = match kernel.wanted {
+        // Its S and dP wait for shared memory more than for products.
+        "all" if kernel.divides_columns => 6,
+        "all" => 5,
+        "keys_values" => 7,
+        _ => 8,
+    };
+    let slowness = match (kernel.arch, kernel.any_strides) {
+        (Arch::Sm90a, _) => 1,
+        (Arch::Sm80, false) => 4,
+        (Arch::Sm80, true) => 16,
+    };
+    let [m, n] = kernel.tile.map(u64::from);
+    m * n * u64::from(kernel.columns[0]) / 2048 * products * slowness
+}
+
 /// The kernels of an element type.
 pub(super) fn kernels(element: &'static str) -> &'static [Compiled] {
     TABLE.kernels(&element)
@@ -104,8 +123,6 @@ impl Choice for Problem {
         format!("gradients of {}", self.inputs[0].dtype.name())
     }
 
-    /// The constants are of an H200, guessed from products alone: of each step's 5, 7 or 8 products 4096 multiplications and additions take a cycle of
-    /// `wgmma`; `mma.sync` is taken to have a quarter of that rate, element-wise loads a sixteenth.
     fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
         let Size { batch, heads, queries, keys, columns, .. } = self.size;
         if self.adds() && kernel.adds {
@@ -121,27 +138,17 @@ impl Choice for Problem {
         if columns.into_iter().any(|columns| columns > most as usize) {
             return Err(Rejection::AtMost { what: "a head dimension", most });
         }
+        if self.splits.is_some_and(|splits| splits > 1) && !kernel.adds {
+            return Err(Rejection::Because("it does not divide walks"));
+        }
         if queries > 0 && keys > 0 && !kernel.any_strides {
             self.operands.iter().try_for_each(|operand| operand.check(Copies::of(kernel.arch)))?;
         }
-        let products = match kernel.wanted {
-            // Its S and dP wait for shared memory more than for products. In turn it adds twice as often.
-            "all" if kernel.divides_columns && self.in_turn(kernel) => 9,
-            "all" if kernel.divides_columns => 6,
-            "all" => 5,
-            "keys_values" => 7,
-            _ => 8,
-        };
-        let slowness = match (kernel.arch, kernel.any_strides) {
-            (Arch::Sm90a, _) => 1,
-            (Arch::Sm80, false) => 4,
-            (Arch::Sm80, true) => 16,
-        };
         let [m, n] = kernel.tile.map(u64::from);
         let (queries, keys) = ((queries as u64).div_ceil(n), (keys as u64).div_ceil(m));
         let sms = u64::from(self.device.sm_count()).max(1);
         let tiles = (batch as u64).saturating_mul(heads as u64).saturating_mul(keys);
-        let step = m * n * u64::from(most) / 2048 * products * slowness;
+        let step = cycles_of_step(kernel);
         // A tile that adds in its turn is some steps behind the one before it, of its head's that are at work with it, where all begin together.
         let beside = sms.div_ceil(self.together(kernel).max(1) as u64).min(keys).max(1) - 1;
         let behind = if self.in_turn(kernel) { beside * BEHIND } else { 0 };

@@ -3,13 +3,14 @@
 use tilewright_attention::KERNELS;
 use tilewright_attention::gradient::{
     AttentionGradientArgs, AttentionGradientWideArgs, BiasGradientArgs, BiasKernel, GradientKernel,
-    HeadOrder, LINE, QueryStatsArgs, RoundSumsArgs, RoundingKernel, SINKS, SinkGradientArgs, StatsKernel,
-    Turns,
+    HeadOrder, LINE, Parts, QueryStatsArgs, RoundSumsArgs, RoundingKernel, SINKS, SinkGradientArgs,
+    StatsKernel, SumPartsArgs, SummingKernel, Turns,
 };
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
 
 use super::choose::{Compiled, of_bias, others, rounding, stats};
+use super::divide::summing;
 use super::problem::{MOST, Problem};
 use crate::ops::frame::{absent, expect_mapped};
 use crate::tensor::{Layout, Untyped};
@@ -25,8 +26,11 @@ pub(super) struct Prepared {
     stats: (&'static Listed<StatsKernel>, AnyFunction),
     tiles: Vec<(&'static Compiled, AnyFunction)>,
     rounding: Option<(&'static Listed<RoundingKernel>, AnyFunction)>,
+    summing: Option<(&'static Listed<SummingKernel>, AnyFunction)>,
     bias: Option<(&'static Listed<BiasKernel>, AnyFunction)>,
     sinks: Option<AnyFunction>,
+    /// The parts of tiles' walks, which lie in the workspace from this element of f32 on.
+    parts: (usize, Parts),
     /// Where sums of dQ lie in the workspace, behind the statistics, if there are any; and its elements.
     sums: Option<(usize, Layout)>,
     /// Where the counters of tiles and of turns lie behind these, if there are any: as many elements as counters.
@@ -74,7 +78,21 @@ impl Prepared {
         } else {
             None
         };
-        let counters = stats_layout.len() + sums.as_ref().map_or(0, |(_, layout)| layout.len());
+        let [m, columns] = [kernel.tile[0], kernel.columns[0]].map(|size| size as usize);
+        let parts = Parts {
+            count: problem.parts(kernel),
+            heads: size.kv_heads as u32,
+            tiles: size.keys.div_ceil(m) as u32,
+            ..Parts::NONE
+        };
+        let summing = match summing(kernel) {
+            _ if parts.count == 1 => None,
+            None => return Err(missing(kernel)),
+            Some(summing) => Some((summing, device.listed(&KERNELS, summing)?)),
+        };
+        let first_part = stats_layout.len() + sums.as_ref().map_or(0, |(_, layout)| layout.len());
+        let of_parts = if parts.count == 1 { 0 } else { parts.len(size.batch, m * columns) };
+        let counters = first_part.saturating_add(of_parts);
         let ordered = problem.in_turn(kernel);
         let count = match (kernel.adds, ordered) {
             (false, _) => 0,
@@ -86,7 +104,9 @@ impl Prepared {
             stats: (stats, device.listed(&KERNELS, stats)?),
             tiles: tiles.collect::<Result<_>>()?,
             rounding,
+            summing,
             bias,
+            parts: (first_part, parts),
             sinks: sinks.map(|kernel| device.listed(&KERNELS, kernel)).transpose()?,
             sums,
             counters: (count > 0).then_some(counters),
@@ -121,9 +141,11 @@ impl Prepared {
             ordered: self.ordered.into(),
             heads: size.heads as u32,
             lines: *lines as u32,
-            of_keys: [size.kv_heads as u32, size.batch as u32],
+            of_keys: [size.kv_heads as u32 * self.parts.1.count, size.batch as u32],
         });
-        let run = Run { problem, stream, overlap, stats, sums, turns };
+        let (first_part, parts) = self.parts;
+        let parts = Parts { address: workspace + 4 * first_part as u64, ..parts };
+        let run = Run { problem, stream, overlap, stats, sums, turns, parts };
         if !problem.is_empty() {
             self.run_of_inputs(&run)?;
         }
@@ -152,6 +174,11 @@ impl Prepared {
                 run.tiles(kernel, function, rows)?;
             }
         }
+        if let Some((kernel, function)) = &self.summing
+            && size.keys > 0
+        {
+            run.sum_parts(kernel, function)?;
+        }
         match &self.rounding {
             Some((kernel, function)) if size.queries > 0 => run.round(kernel, function),
             _ => Ok(()),
@@ -167,6 +194,7 @@ struct Run<'a> {
     stats: Untyped,
     sums: Untyped,
     turns: Turns,
+    parts: Parts,
 }
 
 impl Run<'_> {
@@ -226,7 +254,7 @@ impl Run<'_> {
 
     fn tiles(&self, kernel: &Listed<GradientKernel>, function: &AnyFunction, rows: usize) -> Result<()> {
         let Problem { size, outputs: [d_q, d_k, d_v], ranges, scales, terms, bias, .. } = self.problem;
-        let heads = if kernel.of_keys { size.kv_heads } else { size.heads };
+        let heads = if kernel.of_keys { size.kv_heads * self.parts.count as usize } else { size.heads };
         let (tiles, together) = (rows.div_ceil(kernel.tile[0] as usize), self.problem.together(kernel));
         let [q, k, v, d_o, stats] = self.streamed(kernel.name, kernel.arch)?;
         let parts = kernel.columns[0] / kernel.columns[1];
@@ -257,6 +285,7 @@ impl Run<'_> {
                 scales: *scales,
                 order,
                 turns: self.turns,
+                parts: self.parts,
             };
             // SAFETY: as in `stats`, of `attention_gradient_wide`: outputs are borrowed exclusively, and sums are of whole blocks.
             return unsafe { function.launch_block(self.stream, &launch, &args) };
@@ -284,9 +313,19 @@ impl Run<'_> {
             bias,
             order,
             turns: self.turns,
+            parts: self.parts,
         };
         // SAFETY: as in `stats`, of `attention_gradient`: outputs are borrowed exclusively, and sums are of whole blocks.
         unsafe { function.launch_block(self.stream, &launch, &args) }
+    }
+
+    fn sum_parts(&self, kernel: &Listed<SummingKernel>, function: &AnyFunction) -> Result<()> {
+        let Problem { size, outputs: [_, d_k, d_v], ranges, .. } = self.problem;
+        let args =
+            SumPartsArgs { d_k: self.plain(d_k)?, d_v: self.plain(d_v)?, ranges: *ranges, parts: self.parts };
+        let launch = self.grid(2 * size.keys.div_ceil(kernel.tile[0] as usize), size.kv_heads, 1)?;
+        // SAFETY: as in `stats`, of `sum_parts`: outputs are borrowed exclusively.
+        unsafe { function.launch_block(self.stream, &self.after(launch, kernel.arch), &args) }
     }
 
     fn round(&self, kernel: &Listed<RoundingKernel>, function: &AnyFunction) -> Result<()> {

@@ -2,6 +2,7 @@
 
 mod beside;
 mod choose;
+mod divide;
 mod launch;
 mod plan;
 mod problem;
@@ -87,6 +88,7 @@ pub struct AttentionGradient<'a> {
     refused: Option<&'static str>,
     longest_keys: Option<usize>,
     deterministic: bool,
+    splits: Option<usize>,
     workspace: Workspace<'a>,
     kernel: Option<&'a str>,
     overlap: bool,
@@ -119,6 +121,7 @@ impl<'a> AttentionGradient<'a> {
             refused,
             longest_keys: None,
             deterministic: false,
+            splits: None,
             workspace: Workspace::Owned(None),
             kernel: None,
             overlap,
@@ -147,6 +150,11 @@ impl<'a> AttentionGradient<'a> {
     /// Only results that are the same to the bit, run by run, on the same GPU.
     pub fn deterministic(self) -> Self {
         AttentionGradient { deterministic: true, ..self }
+    }
+    /// Divides the blocks of queries that a tile of keys meets, of all heads that share it, into so many parts, 1 to 1024, each with a dK and a dV in f32, which are then
+    /// added up: few tiles are divided among more SMs. [Deterministic](Self::deterministic) parts are of whole heads. Unless set, it is chosen so that all SMs have work.
+    pub fn splits(self, splits: usize) -> Self {
+        AttentionGradient { splits: Some(splits), ..self }
     }
     /// Memory for what is known of each query, and for sums, contiguous, aligned to 16 bytes, of [`workspace_len`](Self::workspace_len) elements or
     /// more, of any values; calls on other streams must not use it meanwhile.

@@ -103,7 +103,7 @@ pub(super) fn problem<T: HalfElement>(
     let packed =
         offsets.map(|[queries, keys]| Offsets::new(queries, Some(keys), of.options.longest)).transpose()?;
     Problem::new(
-        (&of.options, of.longest_keys, of.deterministic),
+        (&of.options, of.longest_keys, of.deterministic, of.splits),
         read.each_ref(),
         &lse,
         written.each_ref(),

@@ -59,13 +59,15 @@ pub(super) struct Problem {
     /// A mask gives tiles of a head unequal numbers of blocks.
     pub(super) uneven: bool,
     pub(super) deterministic: bool,
+    /// The parts of tiles' walks that were asked for.
+    pub(super) splits: Option<usize>,
     pub(super) kernels: &'static [Compiled],
 }
 
 impl Problem {
     /// Checks that the views fit together.
     pub(super) fn new<T: Element>(
-        (options, longest_keys, deterministic): (&Options, Option<usize>, bool),
+        (options, longest_keys, deterministic, splits): (&Options, Option<usize>, bool, Option<usize>),
         [q, k, v, o, d_o]: [&TensorView<'_, T>; 5],
         lse: &TensorView<'_, f32>,
         outputs: [&TensorViewMut<'_, T>; 3],
@@ -137,6 +139,7 @@ impl Problem {
             let line = inputs[i].layout.shape()[3];
             Ok::<_, Error>(Operand { name: names[i], reading, row_major: true, line })
         };
+        Self::expect_splits(splits)?;
         Ok(Problem {
             device: device.clone(),
             inputs,
@@ -155,6 +158,7 @@ impl Problem {
             d_sinks: added.d_sinks(size.heads)?,
             uneven: options.causal || options.window.is_some(),
             deterministic,
+            splits,
             kernels: kernels(T::DTYPE.name()),
         })
     }
@@ -177,14 +181,17 @@ impl Problem {
         placed
     }
 
-    /// Heads whose tiles are taken together, those with the most blocks first: under a mask that gives tiles unequal numbers the last CTAs then have few. As many as
+    /// Heads, or parts of such, whose tiles are taken together, those with the most blocks first: under a mask that gives tiles unequal numbers the last CTAs then have few. As many as
     /// L2 holds what their tiles walk over. Of tiles that add in turn those of any sequences, and so many that few tiles of a head begin together, each of which waits
     /// for the one before it.
     pub(super) fn together(&self, kernel: &Compiled) -> usize {
         let Size { batch, heads, kv_heads, queries, keys, columns: [d, dv], .. } = self.size;
-        let shared_by = heads / kv_heads.max(1);
-        let (own, walked) =
-            if kernel.of_keys { (kv_heads, queries * shared_by) } else { (heads, keys / shared_by.max(1)) };
+        let (shared_by, parts) = (heads / kv_heads.max(1), self.parts(kernel) as usize);
+        let (own, walked) = if kernel.of_keys {
+            (kv_heads * parts, queries * shared_by / parts)
+        } else {
+            (heads, keys / shared_by.max(1))
+        };
         let bytes = walked.saturating_mul(2 * (d + dv)).max(1);
         if self.in_turn(kernel) {
             let few = (self.device.sm_count() as usize).div_ceil(BEGIN_TOGETHER);

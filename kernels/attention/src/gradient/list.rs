@@ -10,6 +10,7 @@ use tilewright_device::{bf16, f16, kernels};
 
 use super::attention_gradient;
 use super::bias::bias_gradient;
+use super::divided::sum_parts;
 use super::products::{Products, adds_to_capped, caps};
 use super::rounding::round_sums;
 use super::sinks::sink_gradient;
@@ -128,6 +129,23 @@ where
         RoundingKernel { element: T::NAME, tile: [BN as u32, (PARTS * D) as u32], parts: PARTS as u32 };
 }
 
+/// A kernel that adds up parts of heads.
+#[derive(Clone, Copy, Debug)]
+pub struct SummingKernel {
+    /// The element type of dK and dV.
+    pub element: &'static str,
+    /// Keys of a tile, and columns.
+    pub tile: [u32; 2],
+}
+
+impl<P: Overlaps, T: Element, Y, const BM: usize, const D: usize> Described for sum_parts<P, T, Y, BM, D>
+where
+    Y: FragmentLayout<BM, D>,
+{
+    type Description = SummingKernel;
+    const DESCRIPTION: SummingKernel = SummingKernel { element: T::NAME, tile: [BM as u32, D as u32] };
+}
+
 /// A kernel of the gradient by a bias.
 #[derive(Clone, Copy, Debug)]
 pub struct BiasKernel {
@@ -212,6 +230,17 @@ kernels! {
         sm_90: [round_sums_sm_90_ T _128x64]: round_sums<Overlapped<8>, T, FullRow<2>, 128, 64, 1>;
         sm_90: [round_sums_sm_90_ T _64x128]: round_sums<Overlapped<8>, T, FullCol<2>, 64, 128, 1>;
         sm_90: [round_sums_sm_90_ T _64x256]: round_sums<Overlapped<8>, T, FullCol<2>, 64, 128, 2>;
+    }
+}
+
+kernels! {
+    /// The kernels that add up parts of heads.
+    pub static SUMMING: SummingKernel;
+
+    for T in [f16, bf16] {
+        sm_90: [sum_parts_sm_90_ T _128x64]: sum_parts<Overlapped<8>, T, FullRow<2>, 128, 64>;
+        sm_90: [sum_parts_sm_90_ T _128x128]: sum_parts<Overlapped<8>, T, FullRow<2>, 128, 128>;
+        sm_90: [sum_parts_sm_90_ T _64x256]: sum_parts<Overlapped<8>, T, FullCol<2>, 64, 256>;
     }
 }
 

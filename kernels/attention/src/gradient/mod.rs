@@ -1,6 +1,7 @@
 //! The gradients of attention.
 
 mod bias;
+mod divided;
 mod list;
 mod products;
 mod ranges;
@@ -13,9 +14,10 @@ mod wanted;
 mod wide;
 
 pub use bias::{BiasGradientArgs, bias_gradient};
+pub use divided::{Parts, SumPartsArgs, sum_parts};
 pub use list::{
-    BIAS, BiasKernel, GRADIENT, GradientKernel, ROUNDING, RoundingKernel, SINKS, STATS, SinksKernel,
-    StatsKernel,
+    BIAS, BiasKernel, GRADIENT, GradientKernel, ROUNDING, RoundingKernel, SINKS, STATS, SUMMING, SinksKernel,
+    StatsKernel, SummingKernel,
 };
 pub use products::{AddedProducts, Products, adds_to_capped, caps};
 pub use ranges::{ALIGNED, Range, Ranges};
@@ -131,6 +133,7 @@ pub fn attention_gradient<
     bias: InPlace<Global<T, 4, RowMajor, 0>>,
     order: HeadOrder,
     turns: InPlace<Turns>,
+    parts: InPlace<Parts>,
 ) where
     Y: Products<T, BM, BN, D, R>,
     W: Wanted<T, BM, BN, D>,
@@ -162,10 +165,16 @@ pub fn attention_gradient<
             next = tiles.next();
             continue;
         }
-        let walk = || side().walk::<BM, BN>(tile, own_head, ranges.get().shared_by, turns().ordered != 0);
+        // A part of a head where walks are divided.
+        let of_head = || if W::ADDS { parts.get().of(own_head) } else { [own_head, 0] };
+        let walk = || {
+            let (shared_by, in_turn) = (ranges.get().shared_by, turns().ordered != 0);
+            let ([head, part], count) = (of_head(), if W::ADDS { parts.get().count } else { 1 });
+            side().walk::<BM, BN>(tile, head, shared_by, in_turn, [part, count])
+        };
         let mut base = once_pipe.loads(0..1, |s, _| {
             let ([own, own_v], of) = (if W::OF_KEYS { [k, v] } else { [q, d_o] }, of());
-            let (place, first) = ([of.matrix, own_head, tile, 0], side().own_first);
+            let (place, first) = ([of.matrix, of_head()[0], tile, 0], side().own_first);
             copy(own.get().tile(place).of_rows(first, u32::MAX), own_s.at(s));
             copy(own_v.get().tile(place).of_rows(first, u32::MAX), own_vs.at(s));
             if !W::OF_KEYS {
@@ -278,15 +287,17 @@ pub fn attention_gradient<
             // The next tile's rows come while this one's gradients are stored.
             base.release(own);
         }
-        let (place, side) = ([of().matrix, own_head, tile, part], side());
+        let to = |gradients: InPlace<GlobalMut<T, 4, RowMajor, 0>>| {
+            let side = side();
+            let tile = gradients.get().tile([of().matrix, own_head, tile, part]);
+            tile.of_rows(side.own_first, side.own_rows)
+        };
+        let place = [tile, own_head, z];
         if W::SCORES {
-            let factor = scales.factor;
-            let to = by_scores.get().tile(place).of_rows(side.own_first, side.own_rows);
-            copy(scores.map(|x| x * factor).cast::<T>(), to);
+            W::store(parts, place, false, scores.map(|x| x * scales.factor), || to(by_scores));
         }
         if W::VALUES {
-            let to = by_values.get().tile(place).of_rows(side.own_first, side.own_rows);
-            copy(values.cast::<T>(), to);
+            W::store(parts, place, true, values, || to(by_values));
         }
         next = tiles.next();
     }

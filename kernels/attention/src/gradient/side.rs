@@ -74,7 +74,8 @@ impl Side {
         }
     }
 
-    /// The walk of a tile of head `own_head`, where `shared_by` heads share one of keys.
+    /// The walk of a tile of head `own_head`, where `shared_by` heads share one of keys; or a part of it, of so many. Tiles that add in turn have parts of whole heads: the same in
+    /// each tile.
     ///
     /// Neighbouring tiles begin at neighbouring blocks: tiles of keys add to different queries at a time. But where they add in turn: then all begin at their
     /// first.
@@ -85,6 +86,7 @@ impl Side {
         own_head: u32,
         shared_by: u32,
         in_turn: bool,
+        [part, parts]: [u32; 2],
     ) -> Walk {
         let blocks = self.seen.blocks::<BM, BN>(tile);
         // Keys behind the last see nobody.
@@ -93,12 +95,23 @@ impl Side {
         let all = blocks.all();
         let count = all.len() as u32;
         let first = uniform(all.start + if count == 0 || in_turn { 0 } else { tile % count });
+        let head = if self.of_keys { own_head * shared_by } else { own_head / shared_by.max(1) };
+        let left = count * if self.of_keys { shared_by } else { 1 };
+        if parts < 2 {
+            return Walk { blocks, first, head, j: first, left: uniform(left) };
+        }
+        let count = count.max(1);
+        let unit = if in_turn { count } else { 1 };
+        let steps = (left / unit + parts - 1) / parts * unit;
+        let begin = (part * steps).min(left);
+        let j = first + begin % count;
+        let j = uniform(if j < all.end { j } else { j - count });
         Walk {
             blocks,
             first,
-            head: if self.of_keys { own_head * shared_by } else { own_head / shared_by.max(1) },
-            j: first,
-            left: uniform(count * if self.of_keys { shared_by } else { 1 }),
+            head: uniform(head + begin / count),
+            j,
+            left: uniform((left - begin).min(steps)),
         }
     }
 

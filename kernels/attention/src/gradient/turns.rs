@@ -26,7 +26,7 @@ pub struct Turns {
     pub heads: u32,
     /// Lines of a head's statistics.
     pub lines: u32,
-    /// Heads of keys, of each of so many sequences.
+    /// Heads of keys, or parts of such, of each of so many sequences.
     pub of_keys: [u32; 2],
 }
 
@@ -106,7 +106,7 @@ pub struct Places {
     of_keys: [u32; 2],
 }
 
-/// A tile, its head and, with its part, its sequence.
+/// A tile, its head or part of a head, and, with its part of the columns, its sequence.
 #[derive(Clone, Copy)]
 pub struct Place(pub [u32; 3]);
 

@@ -4,11 +4,12 @@ use core::iter::{Once, once};
 use core::marker::PhantomData;
 
 use tilewright_device::tile::{
-    BlockSums, Cta, Element, Fragment, FragmentLayout, Fresh, HandsOut, InFlight, Pending, ScratchPair,
-    Shared, Src, SumTurn, Swizzle, TileQueue, TileSlots, gemm,
+    BlockSums, Cta, Element, Fragment, FragmentLayout, Fresh, GlobalTileMut, HandsOut, InFlight, InPlace,
+    Pending, RowMajor, ScratchPair, Shared, Src, SumTurn, Swizzle, TileQueue, TileSlots, copy, gemm,
 };
 
 use super::HeadOrder;
+use super::divided::Parts;
 use super::products::AddedProducts;
 use super::turns::{Place, Places, Turns};
 
@@ -44,6 +45,15 @@ pub trait Wanted<T: Element, const BM: usize, const BN: usize, const D: usize>:
         cta: &Cta<P>,
         steps: u32,
         to: impl FnMut() -> (*mut f32, Option<SumTurn>),
+    );
+
+    /// Stores a gradient of a tile's own rows in `to`, or where its part of a head has it: dV, if it is `of_values`.
+    fn store<L: FragmentLayout<BM, R>, const R: usize>(
+        parts: InPlace<Parts>,
+        place: [u32; 3],
+        of_values: bool,
+        gradient: Fragment<f32, BM, R, L>,
+        to: impl FnOnce() -> GlobalTileMut<T, 4, RowMajor, 0>,
     );
 
     /// Waits for the gemms of dV and then for those of dK, which `scores` issues. Between them it computes what dSᵀ adds to dQ. The first call of a CTA is not
@@ -83,6 +93,17 @@ macro_rules! apart {
 
             #[inline(always)]
             fn add<P: HandsOut>(_: &mut (), _: &Cta<P>, _: u32, _: impl FnMut() -> (*mut f32, Option<SumTurn>)) {}
+
+            #[inline(always)]
+            fn store<L: FragmentLayout<BM, R>, const R: usize>(
+                _: InPlace<Parts>,
+                _: [u32; 3],
+                _: bool,
+                gradient: Fragment<f32, BM, R, L>,
+                to: impl FnOnce() -> GlobalTileMut<T, 4, RowMajor, 0>,
+            ) {
+                copy(gradient.cast::<T>(), to());
+            }
 
             #[inline(always)]
             fn follow<P: HandsOut, L: FragmentLayout<BM, BN>, I: Pending, J: Pending>(
@@ -144,7 +165,18 @@ where
         to: impl FnMut() -> (*mut f32, Option<SumTurn>),
     ) {
         // SAFETY: the host gives as much memory as all blocks of queries take, where they are only added to, in all tiles of a call with turns or in none.
-        unsafe { sums.add(cta, steps, to) };
+        unsafe { sums.add::<1>(cta, steps, to) };
+    }
+
+    #[inline(always)]
+    fn store<L: FragmentLayout<BM, R>, const R: usize>(
+        parts: InPlace<Parts>,
+        place: [u32; 3],
+        of_values: bool,
+        gradient: Fragment<f32, BM, R, L>,
+        to: impl FnOnce() -> GlobalTileMut<T, 4, RowMajor, 0>,
+    ) {
+        parts.get().store(place, of_values, gradient, to);
     }
 
     #[inline(always)]

@@ -9,6 +9,7 @@ use tilewright_device::tile::{
     Pending, RowMajor, Shared, Swizzle, Turn, copy, gemm,
 };
 
+use super::divided::Parts;
 use super::ranges::Ranges;
 use super::side::{Walk, Weights, begin, sums_of};
 use super::stats::{LINE, Stat, Stats, StatsTile, Values};
@@ -70,6 +71,7 @@ pub fn attention_gradient_wide<
     scales: Scales,
     order: HeadOrder,
     turns: InPlace<Turns>,
+    parts: InPlace<Parts>,
 ) where
     Y: WideProducts<T, BM, BN, D, H>,
 {
@@ -98,9 +100,14 @@ pub fn attention_gradient_wide<
             next = tiles.next();
             continue;
         }
-        let walk = || side().walk::<BM, BN>(tile, head, ranges.get().shared_by, turns.get().ordered != 0);
+        // A part of a head where walks are divided.
+        let [whole_head, of_walk] = parts.get().of(head);
+        let walk = || {
+            let (shared_by, in_turn) = (ranges.get().shared_by, turns.get().ordered != 0);
+            side().walk::<BM, BN>(tile, whole_head, shared_by, in_turn, [of_walk, parts.get().count])
+        };
         let mut base = once_pipe.loads(0..1, |s, _| {
-            let (place, first) = ([of().matrix, head, tile, 0], side().own_first);
+            let (place, first) = ([of().matrix, whole_head, tile, 0], side().own_first);
             copy(k.get().tile(place).of_rows(first, u32::MAX), k_s.at(s));
             copy(v.get().tile(place).of_rows(first, u32::MAX), v_s.at(s));
         });
@@ -136,7 +143,7 @@ pub fn attention_gradient_wide<
                 // Of the tiles that meet a block none is left out, from the first one on.
                 let turn = if turns.get().ordered != 0 {
                     let number = tile - side().first_to_meet::<BM, BN>(j);
-                    Some(turns.get().turn::<BN>(&of, head, j, 2 * number + half))
+                    Some(turns.get().turn::<BN>(&of, head, j, number))
                 } else {
                     None
                 };
@@ -147,7 +154,7 @@ pub fn attention_gradient_wide<
                 (at, turn)
             };
             // SAFETY: the host gives as much memory as all blocks of queries take, where they are only added to, in all tiles of a call with turns or in none.
-            unsafe { room.add(&cta, count, to) };
+            unsafe { room.add::<2>(&cta, count, to) };
             next = tiles.next();
             continue;
         }
@@ -232,11 +239,14 @@ pub fn attention_gradient_wide<
         }
         // The next tile's rows come while this one's gradients are stored.
         base.release(own);
-        let (place, side) = ([of().matrix, head, tile, 0], side());
-        let to = d_k.get().tile(place).of_rows(side.own_first, side.own_rows);
-        copy(by_scores.map(|x| x * scales.factor).cast::<T>(), to);
-        let to = d_v.get().tile(place).of_rows(side.own_first, side.own_rows);
-        copy(by_values.cast::<T>(), to);
+        let to = |gradients: InPlace<GlobalMut<T, 4, RowMajor, 0>>| {
+            let side = side();
+            let tile = gradients.get().tile([of().matrix, head, tile, 0]);
+            tile.of_rows(side.own_first, side.own_rows)
+        };
+        let place = [tile, head, z];
+        parts.get().store(place, false, by_scores.map(|x| x * scales.factor), || to(d_k));
+        parts.get().store(place, true, by_values, || to(d_v));
         next = tiles.next();
     }
 }

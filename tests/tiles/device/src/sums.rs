@@ -135,7 +135,7 @@ pub fn added_in_fours(
     if !cta.computes() {
         let row = sums.reader().pointer().cast_mut().wrapping_add(block_y() as usize * ROWS_OF_FOURS * COLS);
         // SAFETY: a line of as many elements, which CTAs add to alone.
-        return unsafe { room.add(&cta, 1, || (row, None)) };
+        return unsafe { room.add::<1>(&cta, 1, || (row, None)) };
     }
     let x = Fragment::<f32, ROWS_OF_FOURS, COLS, FullRow<2>>::load(x.tile([block_x(), block_y()]));
     // SAFETY: the only one.

@@ -1,10 +1,12 @@
 //! Sums whose additions have an order.
 
-use tilewright_device::kernel;
 use tilewright_device::tile::{
     Cta, Fragment, FullRow, Global, GlobalMut, RowMajor, SumTurn, TileList, TileNumbers,
     TwoConsumersTwoProducersAdder, WarpSpecialized,
 };
+use tilewright_device::{kernel, kernels};
+
+use crate::copies::named;
 
 /// Rows and columns of a tile.
 pub const ROWS: usize = 128;
@@ -38,12 +40,13 @@ impl TileList for Numbered {
     }
 }
 
-/// Adds the tiles of x that lie below each other to each of the lines of sums, in the order of the tiles: a CTA takes the next one whenever it is done with one.
+/// Adds the tiles of x that lie below each other to each of the lines of sums, in the order of the tiles: a CTA takes the next one whenever it is done with one. `PARTS`
+/// lines are parts of one addition, and have one turn.
 ///
 /// # Safety
-/// `counters` is the address of a number, and of one more for each line, that are 0 and that nothing else uses while the kernel runs.
+/// `counters` is the address of a number, and of one more for each turn, that are 0 and that nothing else uses while the kernel runs.
 #[kernel(program = WarpSpecialized<TwoConsumersTwoProducersAdder>, expects(sums.cols() == (ROWS * COLS) as u32))]
-pub unsafe fn added_in_turn(
+pub unsafe fn added_in_turn<const PARTS: u32>(
     mut cta: Cta<WarpSpecialized<TwoConsumersTwoProducersAdder>>,
     x: Global<f32, 2, RowMajor, 0>,
     sums: GlobalMut<f32, 2, RowMajor, 0>,
@@ -59,10 +62,11 @@ pub unsafe fn added_in_turn(
             let mut line = 0;
             // SAFETY: lines of as many elements, which CTAs add to alone; one with a lower number has begun.
             unsafe {
-                room.add(&cta, lines, || {
+                room.add::<PARTS>(&cta, lines, || {
                     let at = sums.reader().pointer().cast_mut().wrapping_add(line as usize * ROWS * COLS);
+                    let turn = SumTurn::new(counter(1 + line / PARTS), tile);
                     line += 1;
-                    (at, Some(SumTurn::new(counter(line), tile)))
+                    (at, Some(turn))
                 });
             }
             continue;
@@ -75,4 +79,9 @@ pub unsafe fn added_in_turn(
             (line, put) = (line + 1, put + 1);
         }
     }
+}
+
+named! {
+    sm_90 AddedInTurn = added_in_turn<1>;
+    sm_90 AddedInParts = added_in_turn<2>;
 }

@@ -40,6 +40,7 @@ use tilewright_tile_tests_device::rows::*;
 use tilewright_tile_tests_device::scans::*;
 use tilewright_tile_tests_device::sums::*;
 use tilewright_tile_tests_device::transpositions::*;
+use tilewright_tile_tests_device::turns::{AddedInParts, AddedInTurn};
 
 fn main() -> ExitCode {
     let mut suite = Suite::new();
@@ -157,7 +158,8 @@ fn main() -> ExitCode {
         Sm90a QueuedByJointProducers: queues::queued::<QueuedByJointProducers>;
         Sm80 turned_round: sums::behind_a_barrier;
         Sm90a added_in_fours: sums::added_in_fours;
-        Sm90a added_in_turn: turns::added_one_by_one;
+        Sm90a AddedInTurn: turns::added_one_by_one::<AddedInTurn, 1>;
+        Sm90a AddedInParts: turns::added_one_by_one::<AddedInParts, 2>;
         Sm90a through_a_pair: sums::through_a_pair;
     }
     suite.main()
