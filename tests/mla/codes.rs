@@ -43,6 +43,21 @@ pub fn options(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// Two tiles of rows in a cluster, whose CTAs copy what they widened to each other, in any order of their warps: the last output goes through a stage from which the other
+/// CTA has got its part by then.
+pub fn clusters(device: &Device) -> Outcome {
+    let case = |heads, lengths: &[u32]| Case::new(heads, lengths).layout(Layout::Pages(128));
+    let cases = [case(100, &[256, 256]), case(128, &[130, 64]).splits(1), case(192, &[640, 0]).splits(1)];
+    cases.iter().try_for_each(|case| case.check_codes(device))?;
+    if device.is_emulator() {
+        for seed in 1..9 {
+            let device = Device::emulator_with_seed(seed);
+            cases.iter().try_for_each(|case| case.check_codes(&device))?;
+        }
+    }
+    Ok(())
+}
+
 /// A list of tokens for each query: those that are negative or too large are zeros, and others may be in several lists, and twice in one.
 pub fn lists(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "a graph replays a step", capture::replay)
         .device(Arch::Sm90a, "caches of 8 bits: sequences and pages", codes::sequences)
         .device(Arch::Sm90a, "caches of 8 bits: positions, parts, scores, NaN", codes::options)
+        .device(Arch::Sm90a, "caches of 8 bits: two tiles of rows in a cluster", codes::clusters)
         .device(Arch::Sm90a, "caches of 8 bits: lists of tokens", codes::lists)
         .device(Arch::Sm90a, "caches of 8 bits: refused calls", codes::errors)
         .device(Arch::Sm90a, "caches of 8 bits: tokens are appended", codes::append)

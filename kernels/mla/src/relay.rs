@@ -343,11 +343,19 @@ where
         turn
     }
     /// In the first role: the same for a stage of which no gemm reads, and works out what to load when it is released. Unless `more`
-    /// is loaded, it does not wait: the stage is free.
+    /// is loaded, the stage is free: it waits for the other CTAs of a cluster alone, which get copies of what was in it.
     #[inline(always)]
     pub fn receive_aside(&mut self, more: bool) -> RelayTurn<N> {
         self.prepare();
-        if more { self.receive() } else { self.relay.turn() }
+        if more {
+            return self.receive();
+        }
+        let turn = self.relay.turn();
+        if P::CLUSTER > 1 {
+            // SAFETY: the barrier is initialised, and was left in the phase before its first. All CTAs gave the stage back, or will: each takes the same turns.
+            unsafe { mbarrier::wait(self.relay.empty(turn.stage()), turn.phase() ^ 1) };
+        }
+        turn
     }
     /// In the first role: waits for gemms of this turn, and meanwhile works out what to load when it is released.
     #[inline(always)]
