@@ -1,7 +1,7 @@
 //! Calls that are refused, each by the name of an argument.
 
 use tilewright::ops::{Activation, ScaledGemm};
-use tilewright::{Device, Error, Stream, Tensor, TensorView, bf16};
+use tilewright::{Device, Error, F8E5M2, Stream, Tensor, TensorView, bf16};
 use tilewright_support::suite::Outcome;
 
 pub fn refused(device: &Device) -> Outcome {
@@ -48,6 +48,19 @@ pub fn refused(device: &Device) -> Outcome {
             Err(Error::Argument { argument, .. }) if argument == name => {}
             other => return Err(format!("not an error about `{name}`: {other:?}").into()),
         }
+    }
+    // Kernels scale blocks of e4m3 alone.
+    let block = scale(&[1, 1])?;
+    let (block, new) = (block.view(), || ScaledGemm::<bf16>::new());
+    let floats = [Tensor::<F8E5M2>::zeros(device, &[24, 48])?, Tensor::<F8E5M2>::zeros(device, &[40, 48])?];
+    let [left, right] = floats.each_ref().map(Tensor::view);
+    let gemm = || new().scale_a(&blocks).scale_b(&block);
+    let text = "`scale_a` was of blocks; it must be of shape [1] or one value a row: scales of blocks are of products of e4m3";
+    for error in [
+        gemm().run(&stream, &a.view(), &b.view(), &mut c.view_mut()),
+        gemm().run(&stream, &left, &right, &mut c.view_mut()),
+    ] {
+        assert_eq!(error.expect_err("of blocks").to_string(), text);
     }
     let mut wide = Tensor::<f32>::zeros(device, &[24, 40])?;
     let error = ScaledGemm::new().run(&stream, &a.view(), &b.view(), &mut wide.view_mut());

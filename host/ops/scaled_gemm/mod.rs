@@ -103,7 +103,7 @@ pub fn scaled_gemm<A: ScaledInput<B>, B: Element, U: ScaledOutput>(
 /// - Of f32 the tensor cores read the upper 19 bits, tf32: the exponent and 10 bits of mantissa, rounded towards zero. Products are summed up
 ///   in f32; C is of `f32`. [`precise`](Self::precise) ones take three products of such numbers, and are nearly those of f32.
 /// - [`scale_a`](Self::scale_a) and [`scale_b`](Self::scale_b) are factors in f32 of the whole matrix, of A's rows and B's rows (C's
-///   columns), or, for 8-bit floats, of blocks of 1 x 128 of A and 128 x 128 of B (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section
+///   columns), or, where both are of `F8E4M3`, of blocks of 1 x 128 of A and 128 x 128 of B (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section
 ///   3.3.2): sums of 128 along K are multiplied by their two blocks' scales before they are added up.
 /// - Scales, alpha, the bias and the activation apply in f32. Scales may be anything: zeros, infinities and NaN give what IEEE arithmetic
 ///   makes of their products.

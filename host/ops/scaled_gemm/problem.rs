@@ -120,8 +120,8 @@ impl Problem {
                 ([lines(a), lines(b)], None)
             }
         };
-        if blocks.is_some() && matches!(A::DTYPE, DType::I8 | DType::F32) {
-            let allowed = "of shape [1] or one value a row: scales of blocks are of 8-bit floats";
+        if blocks.is_some() && [A::DTYPE, B::DTYPE] != [DType::E4M3; 2] {
+            let allowed = "of shape [1] or one value a row: scales of blocks are of products of e4m3";
             return Err(Error::argument("scale_a", "of blocks", allowed));
         }
         if blocks.is_some() && U::DTYPE == DType::E4M3 {
