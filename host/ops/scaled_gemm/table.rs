@@ -77,6 +77,11 @@ pub(super) fn function<D>(device: &Device, kernel: &Listed<D>) -> Result<AnyFunc
     device.listed(&KERNELS, kernel)
 }
 
+/// Whether the kernel stores numbers of 8 bits.
+fn to_e4m3(kernel: &Compiled) -> bool {
+    kernel.output == DType::E4M3.name()
+}
+
 /// Launches a kernel on the matrices, of the transposed product if it computes that.
 pub(super) fn run(
     kernel: &Compiled,
@@ -85,9 +90,27 @@ pub(super) fn run(
     problem: &Problem,
     call: &Call,
 ) -> Result<()> {
-    let Problem {
-        a, b, c, bias, scales: [of_rows, of_columns], blocks, scale_c, amax, size: [m, n, k], ..
-    } = problem;
+    if !to_e4m3(kernel) {
+        return launch(kernel, function, stream, (problem, ()), call);
+    }
+    let number = |number: &Option<Untyped>| match number {
+        Some(number) => number.arg::<(), 2>(function.device().backend(), true, 0),
+        None => Ok(absent()),
+    };
+    let to_range =
+        ToRangeAbi { scale: number(&problem.scale_c)?.into(), amax: number(&problem.amax)?.into() };
+    launch(kernel, function, stream, (problem, to_range), call)
+}
+
+/// The same, with what rounding to the kernel's type takes.
+fn launch<R: Copy>(
+    kernel: &Compiled,
+    function: &AnyFunction,
+    stream: &Stream,
+    (problem, rounding): (&Problem, R),
+    call: &Call,
+) -> Result<()> {
+    let Problem { a, b, c, bias, scales: [of_rows, of_columns], blocks, size: [m, n, k], .. } = problem;
     let backend = function.device().backend();
     let (tma, c_rows) = (kernel.arch == Arch::Sm90a, kernel.row_major);
     let lines = |count| if tma { count } else { 0 };
@@ -123,29 +146,16 @@ pub(super) fn run(
         beta: 0.0,
         activation: call.activation,
     };
-    let to_e4m3 = kernel.output == DType::E4M3.name();
     // Numbers of 8 bits are stored from registers.
-    let c: GlobalAbi<(), 2> = c.arg(backend, c_rows, if to_e4m3 { 0 } else { lines(kernel.box_lines) })?;
-    let number = |number: &Option<Untyped>| match number {
-        Some(number) => number.arg::<(), 2>(backend, true, 0),
-        None => Ok(absent()),
-    };
-    let to_range = ToRangeAbi { scale: number(scale_c)?.into(), amax: number(amax)?.into() };
+    let c_lines = if to_e4m3(kernel) { 0 } else { lines(kernel.box_lines) };
+    let c: GlobalAbi<(), 2> = c.arg(backend, c_rows, c_lines)?;
     let order = call.order;
-    let args = ScaledGemmArgs { a, b, c, line_scales, block_scales, order, epilogue, rounding: () };
+    let args = ScaledGemmArgs { a, b, c, line_scales, block_scales, order, epilogue, rounding };
     let cluster = kernel.cluster[0];
     let clusters = call.order.total().min(function.resident_ctas() / cluster).max(1);
-    let launch = Launch::grid([clusters * cluster, 1, 1]).pdl(call.overlap && tma);
-    // SAFETY: the arguments are those of `scaled_gemm`, which has the last one where C is of e4m3. The views that the matrices come from are borrowed by the
+    let grid = Launch::grid([clusters * cluster, 1, 1]).pdl(call.overlap && tma);
+    // SAFETY: the arguments are those of `scaled_gemm`, with `rounding` for the kernel's type. The views that the matrices come from are borrowed by the
     // caller, c and amax exclusively, and reach no further than their shapes, which the kernel keeps to. Programmatic launch only moves what precedes its wait
     // for the preceding grid.
-    unsafe {
-        if !to_e4m3 {
-            return function.launch_block(stream, &launch, &args);
-        }
-        let ScaledGemmArgs { a, b, c, line_scales, block_scales, order, epilogue, .. } = args;
-        let rounding = to_range;
-        let args = ScaledGemmArgs { a, b, c, line_scales, block_scales, order, epilogue, rounding };
-        function.launch_block(stream, &launch, &args)
-    }
+    unsafe { function.launch_block(stream, &grid, &args) }
 }
