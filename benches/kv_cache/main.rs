@@ -1,18 +1,19 @@
 //! Decoding over caches of 8 bits, beside the same over one of 16.
 //!
 //! ```text
-//! cargo bench --bench kv_cache [-- WORDS]
+//! cargo bench --bench kv_cache                        criterion's measurements over e4m3, and the table of what it measured
+//! cargo bench --bench kv_cache -- --table [WORDS]     the table alone
 //! ```
 //!
 //! WORDS select cases: `kv8 b16`. One query for each sequence, of 32 heads of 128 columns, in bf16; keys and values contiguous, in bf16, e4m3 and int8, the latter with a scale for each KV head.
 
 #[path = "../common/mod.rs"]
-#[expect(dead_code, reason = "a table alone is printed, without criterion")]
 mod common;
 
 use std::cell::RefCell;
 use std::fmt;
 
+use criterion::Throughput;
 use tilewright::ops::{Attention, AttentionPlan, AttentionViews, CacheElement};
 use tilewright::{Device, F8E4M3, Stream, Tensor, TensorView, bf16};
 use tilewright_support::Result;
@@ -20,6 +21,7 @@ use tilewright_support::random::normal;
 use tilewright_support::timing::{Variant, compare, sets};
 
 use common::introduce;
+use common::measure::{self, Work};
 
 const HEADS: usize = 32;
 const COLUMNS: usize = 128;
@@ -160,9 +162,28 @@ fn main() -> std::process::ExitCode {
 }
 
 fn run(device: &Device, arguments: &[String]) -> Result<()> {
-    let cases = common::selected(all(), arguments)?;
+    let cases = match arguments.split_first() {
+        Some((mode, words)) if mode == "--table" => common::selected(all(), words)?,
+        _ => {
+            let floats = Caches::new(device, lines(device, &all()), e4m3)?;
+            let throughput = |case: &Case| Throughput::Bytes(case.bytes(1) as u64);
+            measure::all(device, "kv_cache", &all(), throughput, |case| {
+                let problem = Problem::new(device, case, &floats)?;
+                Ok(Work::new(case.sets(device), move |stream, set| problem.launch(stream, set)))
+            })?
+        }
+    };
+    if cases.is_empty() { Ok(()) } else { tabulate(device, &cases) }
+}
+
+/// Lines of K, and of V, of all sets of each of these cases.
+fn lines(device: &Device, cases: &[Case]) -> usize {
+    cases.iter().map(|case| case.lines() * case.sets(device)).max().unwrap_or(0)
+}
+
+fn tabulate(device: &Device, cases: &[Case]) -> Result<()> {
     introduce(device, Ok(()), |()| "decoding over caches of 16 and of 8 bits".to_owned());
-    let lines = cases.iter().map(|case| case.lines() * case.sets(device)).max().unwrap_or(0);
+    let lines = lines(device, cases);
     let (wide, floats, integers) = (
         Caches::new(device, lines, |x| x)?,
         Caches::new(device, lines, e4m3)?,
@@ -171,7 +192,7 @@ fn run(device: &Device, arguments: &[String]) -> Result<()> {
     println!(
         "\n| case | bf16 µs | e4m3 µs | int8 µs | e4m3 of bf16 | bf16 GB/s | e4m3 GB/s |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
     );
-    for case in cases {
+    for &case in cases {
         let of = (
             Problem::new(device, case, &wide)?,
             Problem::new(device, case, &floats)?,
