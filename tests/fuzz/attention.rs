@@ -8,51 +8,13 @@ use tilewright_support::random::normal;
 
 use crate::place::{Number, Place, Placed};
 use crate::random::Random;
+use crate::sequences::{Sequences, numbers};
 use crate::{Call, Outcome};
 
 pub fn case(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
     match random.below(2) {
         0 => of::<f16>(random, device, call),
         _ => of::<bf16>(random, device, call),
-    }
-}
-
-/// How sequences lie.
-#[derive(Clone, Debug)]
-enum Sequences {
-    Equal,
-    /// Of as many keys as a tensor says, which may be less than none and more than there is room for.
-    Lengths(Vec<i32>),
-    /// In pages of so many rows, of which this is the table; those that do not exist are zeros.
-    Paged(usize, Vec<i32>, Option<Vec<i32>>),
-    /// One after the other: queries and keys of each.
-    Packed(Vec<[usize; 2]>),
-}
-
-impl Sequences {
-    fn any(random: &mut Random, batch: usize, keys: usize) -> Self {
-        let lengths = |random: &mut Random, room: usize| -> Vec<i32> {
-            (0..batch).map(|_| random.below(room + 8) as i32 - 3).collect()
-        };
-        match random.below(6) {
-            0 => Sequences::Lengths(lengths(random, keys)),
-            1 | 2 => {
-                let rows = random.pick(&[8, 16, 32, 64, 128]);
-                let entries = keys.div_ceil(rows).max(1);
-                let pages = random.shuffled(batch * entries + 2);
-                let mut table: Vec<i32> = pages[..batch * entries].iter().map(|&page| page as i32).collect();
-                if random.one_in(4) && !table.is_empty() {
-                    let at = random.below(table.len());
-                    table[at] = random.pick(&[-1, i32::MIN, i32::MAX, 1 << 20]);
-                }
-                let lengths = random.one_in(2).then(|| lengths(random, entries * rows));
-                Sequences::Paged(rows, table, lengths)
-            }
-            3 => Sequences::Packed(
-                (0..random.within(1..=4)).map(|_| [random.size(90), random.size(150)]).collect(),
-            ),
-            _ => Sequences::Equal,
-        }
     }
 }
 
@@ -75,16 +37,13 @@ fn of<T: Real + Number + HalfElement>(random: &mut Random, device: &Device, call
     ];
     let (queries, keys) = (random.size(100), random.size(220));
     let sequences = Sequences::any(random, batch, keys);
-    let (batch, queries, keys) = match &sequences {
-        Sequences::Packed(all) => (1, all.iter().map(|one| one[0]).sum(), all.iter().map(|one| one[1]).sum()),
-        Sequences::Paged(rows, table, _) => (batch, queries, rows * table.len() / batch),
-        _ => (batch, queries, keys),
+    let keys = sequences.room(batch, keys);
+    let (batch, queries) = match &sequences {
+        Sequences::Packed(all) => (1, all.iter().map(|one| one[0]).sum()),
+        _ => (batch, queries),
     };
     // As they lie: [batch or pages, heads, rows].
-    let (blocks, rows) = match &sequences {
-        Sequences::Paged(rows, table, _) => (table.len() + 2, *rows),
-        _ => (batch, keys),
-    };
+    let [blocks, rows] = sequences.blocks(batch, keys);
     let shapes = [[batch, heads, queries, d], [blocks, kv_heads, rows, d], [blocks, kv_heads, rows, dv]];
     let places = shapes.map(|shape| Place::any(random, &shape));
     let o_place = Place::any(random, &[batch, heads, queries, dv]);
@@ -119,23 +78,8 @@ fn of<T: Real + Number + HalfElement>(random: &mut Random, device: &Device, call
     let (q, k, v) = (q?, k?, v?);
     let mut o = Placed::<T>::poisoned(device, o_place)?;
     let mut lse = Placed::<f32>::poisoned(device, lse_place)?;
-    let numbers = |values: &[i32], shape: &[usize]| {
-        let mut place = Place::packed(shape);
-        if let [_, stride @ ..] = place.strides.as_mut_slice()
-            && !stride.is_empty()
-        {
-            // Rows of a table may be apart.
-            place.strides[0] += 3;
-        }
-        Placed::new(device, place, values)
-    };
-    let (lengths, table, offsets) = match &sequences {
-        Sequences::Equal => (None, None, None),
-        Sequences::Lengths(lengths) => (Some(numbers(lengths, &[batch])?), None, None),
-        Sequences::Paged(_, table, lengths) => {
-            let lengths = lengths.as_ref().map(|lengths| numbers(lengths, &[batch])).transpose()?;
-            (lengths, Some(numbers(table, &[batch, table.len() / batch])?), None)
-        }
+    let [lengths, table] = sequences.on(device, batch)?;
+    let offsets = match &sequences {
         Sequences::Packed(all) => {
             let sums = |of: usize| {
                 let ends = all.iter().scan(0, |sum, one| {
@@ -144,10 +88,10 @@ fn of<T: Real + Number + HalfElement>(random: &mut Random, device: &Device, call
                 });
                 std::iter::once(0).chain(ends).collect::<Vec<_>>()
             };
-            let both = [0, 1].map(|of| numbers(&sums(of), &[all.len() + 1]));
-            let [queries, keys] = both;
-            (None, None, Some((queries?, keys?, all.iter().map(|one| one[0]).max().unwrap_or(0))))
+            let [queries, keys] = [0, 1].map(|of| numbers(device, &sums(of), &[all.len() + 1]));
+            Some((queries?, keys?, all.iter().map(|one| one[0]).max().unwrap_or(0)))
         }
+        _ => None,
     };
     let bias = bias_place.map(|place| {
         let values: Vec<f32> = (0..place.count())
@@ -225,16 +169,7 @@ fn of<T: Real + Number + HalfElement>(random: &mut Random, device: &Device, call
             let kv = head / (heads / kv_heads);
             // A row of K or V.
             let row = |of: &[f32], columns: usize, at: usize| -> Vec<f32> {
-                let (block, at) = match &sequences {
-                    Sequences::Paged(rows, table, _) => {
-                        let page = table[b * table.len() / batch + at / rows];
-                        match usize::try_from(page).ok().filter(|&page| page < blocks) {
-                            Some(page) => (page, at % rows),
-                            None => return vec![0.0; columns],
-                        }
-                    }
-                    _ => (b, at),
-                };
+                let Some((block, at)) = sequences.place((b, batch), at) else { return vec![0.0; columns] };
                 of[((block * kv_heads + kv) * rows + at) * columns..][..columns].to_vec()
             };
             let part = |first: usize, queries: usize, from: usize, count: usize| Part {
@@ -244,13 +179,7 @@ fn of<T: Real + Number + HalfElement>(random: &mut Random, device: &Device, call
                 values: (from..from + count).flat_map(|at| row(&v_values, dv, at)).collect(),
                 count,
             };
-            let room = |lengths: &[i32]| keys.min(lengths[b].max(0) as usize);
             let parts = match &sequences {
-                Sequences::Equal => vec![part(0, queries, 0, keys)],
-                Sequences::Lengths(lengths) => vec![part(0, queries, 0, room(lengths))],
-                Sequences::Paged(_, _, lengths) => {
-                    vec![part(0, queries, 0, lengths.as_ref().map_or(keys, |lengths| room(lengths)))]
-                }
                 Sequences::Packed(all) => {
                     let mut at = [0, 0];
                     let next = all.iter().map(|&[queries, keys]| {
@@ -260,6 +189,7 @@ fn of<T: Real + Number + HalfElement>(random: &mut Random, device: &Device, call
                     });
                     next.collect()
                 }
+                apart => vec![part(0, queries, 0, apart.length(b, keys))],
             };
             for Part { first, queries, keys, values, count } in parts {
                 let q = &q_values[first * d..][..queries * d];

@@ -1,7 +1,7 @@
 //! Random calls: valid ones against f64, others that must be refused, files that are damaged.
 //!
-//! The seed is new each time and printed; `TILEWRIGHT_FUZZ_SEED` sets it, `TILEWRIGHT_FUZZ_SECONDS` how long it takes (8), and
-//! `TILEWRIGHT_FUZZ_CASE` runs one case alone, as a failure says.
+//! The seed is new each time and printed; `TILEWRIGHT_FUZZ_SEED` sets it, `TILEWRIGHT_FUZZ_SECONDS` how long it takes (8),
+//! `TILEWRIGHT_FUZZ_KIND` runs one kind of call alone, by a part of its name, and `TILEWRIGHT_FUZZ_CASE` one case, as a failure says.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -20,6 +20,7 @@ mod dequant;
 mod files;
 mod floats;
 mod gemm;
+mod grouped;
 mod indexer;
 mod int8;
 mod mla;
@@ -29,6 +30,9 @@ mod random;
 mod reduce;
 mod refused;
 mod rows;
+mod scaled;
+mod selected;
+mod sequences;
 mod views;
 
 /// What is called, for messages.
@@ -60,7 +64,7 @@ impl Call {
 type Case = fn(&mut Random, &Device, &mut Call) -> Outcome;
 
 /// Case number i is of kind i modulo their number.
-const KINDS: [(&str, Case); 13] = [
+const KINDS: [(&str, Case); 16] = [
     ("products", gemm::case),
     ("views", views::case),
     ("products with narrow weights", dequant::case),
@@ -74,6 +78,9 @@ const KINDS: [(&str, Case); 13] = [
     ("reductions", reduce::case),
     ("convolutions", conv::case),
     ("scores of an indexer", indexer::case),
+    ("selected blocks", selected::case),
+    ("products of groups", grouped::case),
+    ("products of 8 bits with scales", scaled::case),
 ];
 
 /// Cases that are run at least, of each kind; more where a kind's first ones were all refused.
@@ -100,12 +107,21 @@ fn fuzz(device: &Device) -> Outcome {
         println!("{}", call.text);
         return outcome;
     }
+    let only = std::env::var("TILEWRIGHT_FUZZ_KIND").unwrap_or_default();
+    let wanted = KINDS.map(|(kind, _)| kind.contains(&only));
+    if wanted == [false; KINDS.len()] {
+        let kinds = KINDS.map(|(kind, _)| kind).join(", ");
+        return Err(format!("no kind is `{only}`; there are {kinds}").into());
+    }
     let (start, mut ran, mut refused) = (Instant::now(), [0; KINDS.len()], 0);
     for number in 0.. {
         let (round, kind) = (number / KINDS.len() as u64, (number % KINDS.len() as u64) as usize);
-        let all = ran.iter().all(|&count| count > 0);
+        let all = ran.iter().zip(wanted).all(|(&count, wanted)| count > 0 || !wanted);
         if kind == 0 && round > 0 && start.elapsed() > most && (all || round >= ROUNDS) {
             break;
+        }
+        if !wanted[kind] {
+            continue;
         }
         let mut call = Call::default();
         run(device, (seed, number), &mut call)?;
@@ -114,7 +130,8 @@ fn fuzz(device: &Device) -> Outcome {
             false => ran[kind] += 1,
         }
     }
-    for ((kind, _), count) in KINDS.iter().zip(ran) {
+    for (at, (kind, _)) in KINDS.iter().enumerate().filter(|(at, _)| wanted[*at]) {
+        let count = ran[at];
         println!("{count} cases of {kind}");
         assert!(count > 0, "no case of {kind} ran");
     }

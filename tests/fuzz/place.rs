@@ -29,6 +29,7 @@ numbers! {
     F8E5M2, F8E5M2::from_bits(0xff), |x| x.to_bits() == 0xff;
     i32, i32::MIN + 12345, |x| x == i32::MIN + 12345;
     i8, -77, |x| x == -77;
+    u8, 0xff, |x| x == 0xff;
     u32, 0x8765_4321, |x| x == 0x8765_4321;
     i64, i64::MIN + 12345, |x| x == i64::MIN + 12345;
 }

@@ -1,10 +1,14 @@
 //! Calls that are wrong, or may be: an error, and nothing written; or nothing written outside of the output.
 
+mod groups;
+mod mla;
 mod reduce;
 mod rows;
+mod scaled;
+mod selected;
 
 use tilewright::ops::{
-    Attention, Binary, Cast, DequantGemm, DequantGemmInt8, DeviceWeights, Elementwise, Embedding, Gemm, Mla,
+    Attention, Binary, Cast, DequantGemm, DequantGemmInt8, DeviceWeights, Elementwise, Embedding, Gemm,
     Pairs, Rope, Transpose,
 };
 use tilewright::quant::{Format, Group, HalfType, Order, QuantizedWeights, Scheme, Zeros};
@@ -15,14 +19,17 @@ use crate::random::Random;
 use crate::{Call, Outcome};
 
 pub fn case(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
-    match random.below(8) {
+    match random.below(11) {
         0 => gemm(random, device, call),
         1 => attention(random, device, call),
-        2 => mla(random, device, call),
+        2 => mla::case(random, device, call),
         3 => dequant(random, device, call),
         4 => pointwise(random, device, call),
         5 => rows::case(random, device, call),
         6 => reduce::case(random, device, call),
+        7 => selected::case(random, device, call),
+        8 => groups::case(random, device, call),
+        9 => scaled::case(random, device, call),
         _ => int8(random, device, call),
     }
 }
@@ -117,11 +124,11 @@ fn check<T: Number>(result: Result<()>, surely: bool, output: &Placed<T>, call: 
 }
 
 /// Runs a call with an output of this shape in the memory of an input, which must be refused.
-fn overlapped(
-    input: &Placed<f16>,
+fn overlapped<T: Number>(
+    input: &Placed<T>,
     shape: &[usize],
     call: &mut Call,
-    run: impl FnOnce(&mut TensorViewMut<'_, f16>) -> Result<()>,
+    run: impl FnOnce(&mut TensorViewMut<'_, T>) -> Result<()>,
 ) -> Outcome {
     let (view, before) = (input.view()?, input.bits()?);
     let strides = Place::packed(shape).strides;
@@ -129,12 +136,15 @@ fn overlapped(
     let inside = unsafe { TensorViewMut::from_raw_parts(view.device(), view.address(), shape, &strides) };
     let Ok(mut inside) = inside else { return Ok(()) };
     call.add(format!(", the output {inside:?} in an input's memory"));
-    let some = inside.overlaps(&view);
+    // One without elements may have an output in the block around it, and beyond.
+    if !inside.overlaps(&view) {
+        return Ok(());
+    }
     let result = run(&mut inside);
     assert_eq!(input.bits()?, before, "an input was written");
     match result {
-        Ok(()) if some => Err("an output that overlaps an input was not refused".into()),
-        _ => Ok(()),
+        Ok(()) => Err("an output that overlaps an input was not refused".into()),
+        Err(_) => Ok(()),
     }
 }
 
@@ -285,52 +295,6 @@ fn attention(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
         false => drop(lse.read()?),
     }
     Ok(())
-}
-
-fn mla(random: &mut Random, device: &Device, call: &mut Call) -> Outcome {
-    let (batch, heads) = (random.within(1..=2), random.within(1..=3));
-    let (rows, [d, dv]) =
-        (random.pick(&[1, 8, 16, 24, 64]), random.pick(&[[576, 512], [320, 256], [512, 512]]));
-    let scale = random.one_in(2).then(|| factor(random));
-    let splits = random.one_in(3).then(|| random.pick(&[0, 1, 2, 1024, 1025, usize::MAX]));
-    let lengths: Option<Vec<u32>> = random.one_in(2).then(|| {
-        let count = if random.one_in(6) { batch + 1 } else { batch };
-        (0..count).map(|_| random.pick(&[0, 1, 8, 65, u32::MAX])).collect()
-    });
-    let host: Option<Vec<i32>> = random.one_in(3).then(|| {
-        let count = if random.one_in(6) { batch + 1 } else { batch };
-        (0..count).map(|_| random.pick(&[0, 1, -1, 2, i32::MAX])).collect()
-    });
-    let (with_table, overlapping) = (random.one_in(3), random.one_in(8));
-    call.set(format!(
-        "Mla scale {scale:?}, splits {splits:?}, lengths {lengths:?}, host's table {host:?}, table {with_table}:"
-    ));
-    let mut shapes = Shapes::new(random, 4);
-    let q = shapes.next::<f16>(device, &[batch, 1, heads, d], call)?;
-    let cache = shapes.next::<f16>(device, &[batch, rows, 1, d], call)?;
-    let table = shapes.next::<i32>(device, &[batch, 1], call)?;
-    let mut o = output::<f16>(&mut shapes, device, &[batch, 1, heads, dv], call)?;
-    let (stream, kernel) = (shapes.stream(device)?, shapes.kernel());
-    let surely = shapes.kind == Wrong::Device && (shapes.wrong != 2 || with_table)
-        || scale.is_some_and(|x| !(x.is_finite() && x > 0.0))
-        || splits.is_some_and(|splits| !(1..=1024).contains(&splits))
-        || lengths.as_ref().is_some_and(|lengths| lengths.len() != batch && shapes.kind == Wrong::Nothing)
-        || stream.device() != device
-        || d == 512 && shapes.kind == Wrong::Nothing;
-    let table = table.view()?;
-    let mla = scale.into_iter().fold(Mla::new(), Mla::scale);
-    let mla = splits.into_iter().fold(mla, Mla::splits);
-    let mla = lengths.iter().fold(mla, |mla, lengths| mla.lengths(lengths));
-    let mla = host.iter().fold(mla, |mla, host| mla.host_block_table(host));
-    let mla = if with_table { mla.block_table(&table) } else { mla };
-    let mut mla = kernel.into_iter().fold(mla, Mla::kernel);
-    if overlapping {
-        let (query, pages) = (q.view()?, cache.view()?);
-        let input = if with_table { &q } else { &cache };
-        return overlapped(input, &[batch, 1, heads, dv], call, |o| mla.run(&stream, &query, &pages, o));
-    }
-    let result = mla.run(&stream, &q.view()?, &cache.view()?, &mut o.view_mut()?);
-    check(result, surely, &o, call)
 }
 
 /// Small weights of any scheme, packed for activations of 16 bits or of 8.
