@@ -5,9 +5,12 @@ use std::path::Path;
 use tilewright_builder::{Arch, BuildError, KernelBuilder};
 
 /// What each kernel of `refused/` is refused for.
-const REASONS: [(&str, &str); 13] = [
+const REASONS: [(&str, &str); 16] = [
     ("bf16_added_before_hopper", "bf16 are added atomically from Hopper on"),
     ("bytes_copied_as_a_fragment", "numbers of 8 bits are stored by `Output::store_each` alone"),
+    ("bytes_stored_by_columns", "numbers of 8 bits are stored by `Output::store_each` alone"),
+    ("bytes_stored_by_warpgroups", "numbers of 8 bits are stored by `Output::store_each` alone"),
+    ("bytes_stored_by_warps", "numbers of 8 bits are stored by `Output::store_each` alone"),
     ("columns_of_other_warps", "rows or columns are cut out of a fragment that other threads would hold"),
     ("doubled_by_half", "it converts f32 to bf16 in software"),
     ("part_beyond_the_depth", "a part is asked for of a tile that has not as many"),

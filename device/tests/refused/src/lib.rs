@@ -102,6 +102,40 @@ pub fn bytes_copied_as_a_fragment(x: Global<f32, 2>, mut y: GlobalMut<F8E4M3, 2>
     copy(x.cast::<F8E4M3>(), y.tile([0, 0]));
 }
 
+/// The same of an output, whose staging is made for units of 16 and 32 bits: by warps.
+#[kernel(program = Simt<4>)]
+pub fn bytes_stored_by_warps(mut cta: Cta<Simt<4>>, x: Global<f32, 2>, mut y: GlobalMut<F8E4M3, 2>) {
+    let mut out = cta.output::<F8E4M3, 64, 64, warp::Square<2, 2>>();
+    let x = Fragment::<f32, 64, 64, warp::Square<2, 2>>::load(x.tile([0, 0]));
+    out.store(x.cast::<F8E4M3>(), y.tile([0, 0]));
+}
+
+/// By warpgroups, which TMA stores for.
+#[kernel(program = WarpSpecialized<OneConsumer>)]
+pub fn bytes_stored_by_warpgroups(
+    mut cta: Cta<WarpSpecialized<OneConsumer>>,
+    x: Global<f32, 2>,
+    mut y: GlobalMut<F8E4M3, 2>,
+) {
+    let mut out = cta.output::<F8E4M3, 64, 64, FullRow<1>>();
+    if cta.computes() {
+        let x = Fragment::<f32, 64, 64, FullRow<1>>::load(x.tile([0, 0]));
+        out.store(x.cast::<F8E4M3>(), y.tile([0, 0]));
+    }
+}
+
+/// A column-major output goes from registers to memory.
+#[kernel(program = Simt<4>)]
+pub fn bytes_stored_by_columns(
+    mut cta: Cta<Simt<4>>,
+    x: Global<f32, 2>,
+    mut y: GlobalMut<F8E4M3, 2, ColMajor>,
+) {
+    let mut out = cta.output::<F8E4M3, 64, 64, warp::Square<2, 2>>();
+    let x = Fragment::<f32, 64, 64, warp::Square<2, 2>>::load(x.tile([0, 0]));
+    out.store(x.cast::<F8E4M3>(), y.tile([0, 0]));
+}
+
 /// A third part of a tile that has two.
 #[kernel(program = Multistage<4>)]
 pub fn part_beyond_the_depth(mut cta: Cta<Multistage<4>>, a: Global<f16, 2>, mut o: GlobalMut<f16, 2>) {
