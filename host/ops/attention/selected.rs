@@ -21,7 +21,7 @@ impl<'a> Attention<'a> {
     /// | --- | --- |
     /// | `lists` | \[batch, KV heads, queries, blocks of a list\] |
     ///
-    /// Strides are any. Lists are read when the kernel runs. A list has its blocks in any order, each once: keys that are listed twice count twice. A number that
+    /// Numbers are of `i32`, `u32` or `i64`, as [`TopK`](crate::ops::TopK) and frameworks give them. Strides are any. Lists are read when the kernel runs. A list has its blocks in any order, each once: keys that are listed twice count twice. A number that
     /// names no block of keys, as -1, is passed over, and so are blocks that the mask hides from the query, which are not read. A query that sees no key has an O of 0 and a
     /// log-sum-exp of -inf, or of its head's [sink](Self::sinks).
     ///
