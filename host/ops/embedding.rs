@@ -117,7 +117,7 @@ impl<'a> Embedding<'a> {
         }
         let kernel = problem.call(y, &problem.lies()).choose(self.options.kernel)?.descriptor();
         let width = T::DTYPE.bytes();
-        let order = problem.pieces.order(kernel.bytes / width as u32)?;
+        let order = problem.pieces.order(kernel.bytes / width as u32, 0)?;
         let work = (order.total(), kernel.each);
         let (function, grid) = launch(y.device(), kernel, work, self.options.overlap)?;
         // Vectors have elements of 4 bytes, whatever is copied.

@@ -235,6 +235,39 @@ pub fn begins_anywhere(device: &Device) -> Outcome {
     Ok(())
 }
 
+/// Rows of every length and pitch, of tensors that begin at any element, and a row that repeats: pieces begin where vectors of y do.
+pub fn rows_anywhere(device: &Device) -> Outcome {
+    let all = runnable(device, |name| name.starts_with("binary_") || name.starts_with("unary_"));
+    fn of<T: Number, U: Number>(device: &Device, all: &BTreeSet<&'static str>) -> Outcome {
+        let stream = Stream::new(device)?;
+        for (cols, more) in [(1, 4), (7, 0), (8, 1), (9, 0), (33, 0), (33, 8), (203, 2), (1001, 0)] {
+            let shape = [2, 3, cols];
+            let (packed, pitched) = (Place::by_rows(shape, cols), Place::by_rows(shape, cols + more));
+            let row = pitched.strided([0, 0, 1]);
+            let a = normal::<T>(cols as u64, packed.count());
+            let b: Vec<T> = (0..a.len()).map(|i| a[i % cols]).collect();
+            for (first, other) in [(0, 0), (1, 1), (3, 6), (0, 5)] {
+                let (from, to) = (pitched.shifted(first), packed.shifted(other));
+                let ran = by_each(all, |name| match name.split('_').next() {
+                    Some("unary") => check::<T, U, _, 1>(&stream, Some(name), Unary::Neg, [&a], [from], to),
+                    _ => {
+                        let places = [from, row.shifted(other)];
+                        check::<T, U, _, 2>(&stream, Some(name), Binary::Mul, [&a, &b], places, to)
+                    }
+                })?;
+                let vectors = ran.iter().filter(|name| !name.ends_with("_any")).count();
+                // A single column is a row of elements that are apart.
+                assert!(vectors >= 2 || cols == 1, "{ran:?}: {cols} columns of {more} more");
+            }
+        }
+        Ok(())
+    }
+    of::<f16, f16>(device, &all)?;
+    of::<f32, f32>(device, &all)?;
+    of::<bf16, f32>(device, &all)?;
+    of::<f32, f16>(device, &all)
+}
+
 /// Rows, columns, matrices and single elements that repeat; in vectors where rows allow it.
 pub fn broadcasts(device: &Device) -> Outcome {
     let stream = Stream::new(device)?;

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "elementwise: every function", elementwise::every_function)
         .device(Arch::Sm80, "elementwise: tensors lie anywhere", elementwise::places_anywhere)
         .device(Arch::Sm80, "elementwise: rows begin anywhere", elementwise::begins_anywhere)
+        .device(Arch::Sm80, "elementwise: rows of every pitch", elementwise::rows_anywhere)
         .device(Arch::Sm80, "elementwise: inputs that repeat", elementwise::broadcasts)
         .device(Arch::Sm80, "elementwise: scale and bias", elementwise::affine)
         .device(Arch::Sm80, "elementwise: NaN, infinities and extremes", elementwise::extremes)

@@ -33,8 +33,8 @@ pub fn elementwise<T: FloatElement, U: FloatElement, const N: usize>(
 /// - NaN gives NaN, but for powers of 1 and to 0, which are 1; so do logarithms and roots of negative numbers, sine and cosine of infinities. Maximum and minimum are NaN where one
 ///   input is. `Select` takes NaN for something else than 0, and does not look at what it does not take.
 /// - No elements: nothing is done. A launch takes up to 2³¹ - 2¹⁶ pieces: 16 bytes each, or single elements where tensors do not lie so.
-/// - Tensors that are aligned to 16 bytes, with rows that begin at multiples of that or lie one behind the other, are taken in vectors, as are
-///   inputs that repeat along rows; all others are correct but slower.
+/// - Tensors whose columns are neighbours, or of an input one element, are taken in vectors of 16 bytes from those of y on, wherever their rows begin;
+///   fastest where all begin as many elements behind a multiple of 16 bytes as y's. All others are correct but slower.
 ///
 /// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same bits.
 ///
@@ -141,7 +141,7 @@ impl Problem {
             return Ok(());
         }
         let kernel = self.call().choose(options.kernel)?.descriptor();
-        let order = self.pieces.order(kernel.piece)?;
+        let order = self.order(kernel.piece)?;
         let (function, grid) = launch(&self.device, kernel, (order.total(), kernel.each), options.overlap)?;
         let how = self.computed(operation as u32, [scale, bias]);
         for number in 0..self.pieces.launches() {

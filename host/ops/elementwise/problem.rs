@@ -1,6 +1,6 @@
 //! What is asked of single elements, checked, and by which kernel.
 
-use tilewright_pointwise::{Computed, Number, Operator};
+use tilewright_pointwise::{Computed, Number, Operator, PieceOrder};
 
 use crate::ops::frame::{Choice, Cycles, Named, Rejection, check, of_shape};
 use crate::ops::pointwise::{Compiled, Operand, Pieces, estimate, kernels};
@@ -8,6 +8,12 @@ use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
 
 /// Tensors that a kernel takes: three inputs at most, and the result.
 const TENSORS: usize = 4;
+
+/// The result's place among them.
+const RESULT: usize = TENSORS - 1;
+
+/// Bytes of a vector, which the wider elements of a piece fill.
+const VECTOR: usize = 16;
 
 /// Columns from which on rows that begin anywhere are rather taken in vectors: fewer are mostly ends.
 const SHORT: usize = 64;
@@ -54,7 +60,7 @@ impl Problem {
         }
         let named: Vec<_> = inputs.iter().map(|&(name, view)| Named::read(name, view)).collect();
         check(device, named.into_iter().chain([Named::written("y", y)]))?;
-        for i in N..TENSORS - 1 {
+        for i in N..RESULT {
             operands[i] = operands[0];
         }
         Ok(Problem { device: device.clone(), pieces: Pieces::flat(operands), inputs: N })
@@ -62,22 +68,32 @@ impl Problem {
 
     /// What kernels are told beside the tensors.
     pub(super) fn computed(&self, operation: u32, [scale, bias]: [f32; 2]) -> Computed {
-        let repeated = self.pieces.repeats().into_iter().take(self.inputs).enumerate();
-        let repeated = repeated.fold(0, |bits, (i, is)| bits | u32::from(is) << i);
-        let skewed = self.skewed().into_iter().enumerate().fold(0, |bits, (i, is)| bits | u32::from(is) << i);
+        let bits = |all: [bool; TENSORS]| (0..).zip(all).fold(0, |bits, (i, is)| bits | u32::from(is) << i);
+        let [mut repeated, skewed] = [self.pieces.repeats(), self.skewed()];
+        repeated[self.inputs..].fill(false);
         let [from, to] = self.types().map(|dtype| numbers(dtype) as u32);
-        Computed { operation, repeated, skewed, from, to, scale, bias }
+        Computed { operation, repeated: bits(repeated), skewed: bits(skewed), from, to, scale, bias }
     }
 
-    /// Which tensors have columns beside each other that do not begin where vectors do: of the inputs, and of y.
+    /// The order of pieces of so many elements: they begin where vectors of y do.
+    pub(super) fn order(&self, piece: u32) -> Result<PieceOrder> {
+        self.pieces.order(piece, self.pieces.skew(piece as usize) as u32)
+    }
+
+    /// Which tensors have columns beside each other of which pieces begin anywhere: of the inputs; and whether y's rows do.
     fn skewed(&self) -> [bool; TENSORS] {
         let (lies, repeats) = (self.pieces.lies(), self.pieces.repeats());
-        std::array::from_fn(|i| lies[i].in_rows && !lies[i].in_vectors && !repeats[i])
+        let piece = VECTOR / self.types().map(DType::bytes).into_iter().max().unwrap_or(VECTOR);
+        let begins_anywhere = |i| match i {
+            RESULT => self.pieces.skew(piece) != 0,
+            _ => !self.pieces.begins_as_last(i, piece),
+        };
+        std::array::from_fn(|i| lies[i].in_rows && !repeats[i] && begins_anywhere(i))
     }
 
     /// Of the inputs, and of y.
     fn types(&self) -> [DType; 2] {
-        [0, TENSORS - 1].map(|i| self.pieces.operands[i].tensor.dtype)
+        [0, RESULT].map(|i| self.pieces.operands[i].tensor.dtype)
     }
 
     pub(in crate::ops) fn call(&self) -> Call<'_> {
@@ -124,7 +140,7 @@ impl Choice for Call<'_> {
         // By single elements a third of what memory gives; so are the ends of rows that begin anywhere.
         let slowness = match self.problem.skewed().contains(&true) {
             true if vectors && pieces.cols() < SHORT => 4.0,
-            true if vectors => 1.5,
+            true if vectors => 1.2,
             _ if vectors => 1.0,
             _ => 3.0,
         };

@@ -100,6 +100,26 @@ impl<const N: usize> Pieces<N> {
         self.runs[self.runs.len() - 1].strides.map(|stride| stride == 0)
     }
 
+    /// How many elements behind a multiple of `piece` a tensor's rows begin: the first one, and how many more the next one of each dimension.
+    fn begins(&self, tensor: usize, piece: usize) -> impl Iterator<Item = usize> {
+        let Untyped { address, dtype, .. } = self.operands[tensor].tensor;
+        let rows = self.runs[..self.runs.len() - 1].iter().filter(|run| run.size > 1);
+        let steps = rows.map(move |run| run.strides[tensor] % piece);
+        [address as usize / dtype.bytes() % piece].into_iter().chain(steps)
+    }
+
+    /// Whether each row of a tensor begins as many elements behind a multiple of `piece` as that of the last one.
+    pub(in crate::ops) fn begins_as_last(&self, tensor: usize, piece: usize) -> bool {
+        self.begins(tensor, piece).eq(self.begins(N - 1, piece))
+    }
+
+    /// Most elements that a row of the last tensor begins behind a multiple of `piece`.
+    pub(in crate::ops) fn skew(&self, piece: usize) -> usize {
+        let mut begins = self.begins(N - 1, piece);
+        let first = begins.next().unwrap_or(0);
+        if begins.all(|step| step == 0) { first } else { piece - 1 }
+    }
+
     /// Elements of each tensor.
     pub(in crate::ops) fn elements(&self) -> usize {
         product(&self.runs)
@@ -119,13 +139,13 @@ impl<const N: usize> Pieces<N> {
         launches(self.outer())
     }
 
-    /// The order of pieces of so many elements, of which the last one of a row has what is left.
-    pub(in crate::ops) fn order(&self, piece: u32) -> Result<PieceOrder> {
+    /// The order of pieces of so many elements, of which the last one of a row has what is left, and the first one up to `skew` fewer.
+    pub(in crate::ops) fn order(&self, piece: u32, skew: u32) -> Result<PieceOrder> {
         let sizes = &self.runs[self.runs.len() - 3..];
         let count = |size: usize| u32::try_from(size).ok();
         let [batch, rows, cols] = [sizes[0].size, sizes[1].size, sizes[2].size].map(count);
         let order = || {
-            let order = PieceOrder::new([batch?, rows?, cols?.div_ceil(piece)])?;
+            let order = PieceOrder::new([batch?, rows?, cols?.checked_add(skew)?.div_ceil(piece)])?;
             Some(order.ending(cols?, piece))
         };
         order().ok_or_else(|| {

@@ -31,7 +31,7 @@ impl<const N: usize> Prepared<N> {
         if pieces.elements() == 0 {
             return Ok(Prepared(None));
         }
-        let order = pieces.order(kernel.piece)?;
+        let order = pieces.order(kernel.piece, 0)?;
         let (function, launch) = launch(device, kernel, (order.total(), kernel.each), overlap)?;
         Ok(Prepared(Some(Launches { function, launch, order, pieces })))
     }

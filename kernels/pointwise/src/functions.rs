@@ -1,14 +1,16 @@
 //! Functions of single elements, and conversions of their types.
 
 use tilewright_device::abi::PassedAsIs;
-use tilewright_device::arch::special::{thread_x, trap};
+use tilewright_device::arch::special::{same_number, thread_x, trap};
 use tilewright_device::kernel;
 use tilewright_device::kernel::Arch;
 use tilewright_device::tile::{InBlock, Overlaps, math};
 
 use crate::number::{Number, with_number};
 use crate::operation::{Operation, with};
-use crate::pieces::{PieceOrder, Strided, load_bytes, load_short, load_skewed, number, store_part};
+use crate::pieces::{
+    PieceOrder, Strided, is_inner, load_bytes, load_short, load_skewed, number, span, store_part,
+};
 
 /// What is computed of up to three tensors.
 #[repr(C)]
@@ -18,8 +20,8 @@ pub struct Computed {
     pub operation: u32,
     /// Bit i is 1 where all columns of a row of tensor i are one element: its stride is 0.
     pub repeated: u32,
-    /// Bit i is 1 where pieces of input i begin anywhere, and bit 3 where those of the result do; else they begin at multiples of 16 bytes, or
-    /// of their own size.
+    /// Bit i is 1 where pieces of input i begin anywhere, and bit 3 where rows of the result do; else they begin at multiples of 16 bytes, or
+    /// of a piece's size. Pieces begin where those of the result do.
     pub skewed: u32,
     /// The number of the inputs' [`Number`].
     pub from: u32,
@@ -134,11 +136,14 @@ pub fn elementwise<P: Overlaps, const INPUTS: usize, const FROM: usize, const TO
     let hopper = const { matches!(P::ARCH, Arch::Sm90a) };
     let bytes = |fixed, kind| if fixed == 0 { Number::bytes(kind) as usize } else { fixed };
     let (from_bytes, to_bytes) = (bytes(FROM, how.from), bytes(TO, how.to));
+    let any_row = v > 1 && how.skewed >> 3 & 1 == 1;
     // The first element of a piece, and how many it has.
     let place = |i| {
-        let at = order.at(number(thread_x(), P::THREADS, each, i));
-        let [matrix, row, piece] = at.0;
-        ([matrix, row, piece * v as u32], order.elements(&at, v))
+        let ([matrix, row, piece], inside) = order.at(number(thread_x(), P::THREADS, each, i));
+        let start = y.address_of([matrix, row, 0], to_bytes as u32) as u32;
+        let skew = if any_row { start / to_bytes.max(1) as u32 % v as u32 } else { 0 };
+        let (first, count) = span(piece, v, skew, order.columns(v));
+        ([matrix, row, first], if inside { count } else { 0 })
     };
     let inputs = [a, b, c];
     let repeated = |k| v > 1 && how.repeated >> k & 1 == 1;
@@ -149,8 +154,12 @@ pub fn elementwise<P: Overlaps, const INPUTS: usize, const FROM: usize, const TO
     let apart = how.repeated | how.skewed;
     let whole = |k: usize, count| count == v as u32 && (v == 1 || apart >> k & 1 == 0);
     let (mut from, mut to, mut astray, mut i) = ([[0; INPUTS]; EACH], [0; EACH], 0, 0);
+    // A byte for each piece: how many elements it has, and whether a whole piece is on either side of it.
+    let mut sizes = 0;
     while i < each {
         let ((at, count), mut k) = (place(i), 0);
+        let inner = is_inner(at[2], v, order.columns(v));
+        sizes |= (count | (inner as u32) << 4) << (8 * i);
         while k < INPUTS {
             from[i][k] = address(k, at);
             astray |= if v > 1 && whole(k, count) { from[i][k] as u32 % (from_bytes * v) as u32 } else { 0 };
@@ -160,6 +169,7 @@ pub fn elementwise<P: Overlaps, const INPUTS: usize, const FROM: usize, const TO
         astray |= if v > 1 && whole(3, count) { to[i] as u32 % (to_bytes * v) as u32 } else { 0 };
         i += 1;
     }
+    let count = |i: usize| sizes >> (8 * i) & 15;
     // Asked here, so that addresses are computed, and the last argument is read, while the preceding grid still runs: of a short launch that is a
     // fifth.
     if astray != 0 || how.to > Number::E5m2 as u32 {
@@ -169,7 +179,7 @@ pub fn elementwise<P: Overlaps, const INPUTS: usize, const FROM: usize, const TO
     let mut read = [[[0; 4]; INPUTS]; EACH];
     let mut i = 0;
     while i < each {
-        let (count, mut k) = (place(i).1, 0);
+        let (count, mut k) = (count(i), 0);
         while k < INPUTS {
             // SAFETY: the tensors have the elements that the order counts, in rows of pieces of which the last may be short; the host checked
             // how they lie.
@@ -182,16 +192,16 @@ pub fn elementwise<P: Overlaps, const INPUTS: usize, const FROM: usize, const TO
     if v > 1 && (apart != 0 || order.ends_short()) {
         let mut i = 0;
         while i < each {
-            let ((at, count), mut k) = (place(i), 0);
+            let (count, mut k) = (count(i), 0);
             // Its neighbours are read too.
-            let inner = const { FROM * piece(FROM, TO) == 16 } && order.is_inner(at[2] / v as u32);
+            let inner = const { FROM * piece(FROM, TO) == 16 } && sizes >> (8 * i) & 16 != 0;
             while k < INPUTS {
                 // SAFETY: as above.
                 unsafe {
                     if repeated(k) {
                         read[i][k] = filled::<FROM>(load_bytes(from_bytes, from[i][k], count != 0));
                     } else if skewed(k) && inner && count == v as u32 {
-                        read[i][k] = load_skewed(from[i][k]);
+                        read[i][k] = load_skewed(from[i][k], true);
                     } else if skewed(k) || count != v as u32 {
                         read[i][k] = load_short(from[i][k], count, from_bytes, v);
                     }
@@ -201,6 +211,9 @@ pub fn elementwise<P: Overlaps, const INPUTS: usize, const FROM: usize, const TO
             i += 1;
         }
     }
+    // From here on they are held in one register.
+    let sizes = same_number(sizes);
+    let count = |i: usize| sizes >> (8 * i) & 15;
     // One branch each for the inputs' type, the function and the result's type, whatever the number of pieces: of a short launch most of the
     // time goes into fetching instructions.
     let mut x = [[[0.0; MOST]; 3]; EACH];
@@ -252,9 +265,9 @@ pub fn elementwise<P: Overlaps, const INPUTS: usize, const FROM: usize, const TO
     );
     let mut i = 0;
     while i < each {
-        let count = place(i).1;
+        let count = count(i);
         // SAFETY: as above; no other thread has these elements.
-        unsafe { store_part(to[i], words[i], count, (to_bytes, v), !skewed(3)) };
+        unsafe { store_part(to[i], words[i], count, (to_bytes, v), true) };
         i += 1;
     }
 }

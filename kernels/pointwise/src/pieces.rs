@@ -48,7 +48,7 @@ pub struct PieceOrder<const RANK: usize = 3> {
     total: u32,
     /// By the size of each dimension but the first.
     by: [Division; RANK],
-    /// The last piece of each row, if it is shorter than the others, and its elements.
+    /// Whole pieces of a row, and the elements of the one behind them.
     short: [u32; 2],
 }
 
@@ -64,8 +64,12 @@ impl<const RANK: usize> PieceOrder<RANK> {
     }
     /// The same of rows of so many elements, where pieces have `of`: the last one of each row has what is left.
     pub fn ending(self, columns: u32, of: u32) -> Self {
-        let short = if columns.is_multiple_of(of) { [u32::MAX, 0] } else { [columns / of, columns % of] };
-        PieceOrder { short, ..self }
+        PieceOrder { short: [columns / of, columns % of], ..self }
+    }
+    /// The columns of such rows.
+    #[inline(always)]
+    pub(crate) fn columns(&self, of: usize) -> u32 {
+        self.short[0] * of as u32 + self.short[1]
     }
     /// Pieces in all.
     pub const fn total(&self) -> u32 {
@@ -81,12 +85,6 @@ impl<const RANK: usize> PieceOrder<RANK> {
         }
         index[0] = left;
         (index, number < self.total)
-    }
-    /// Whether a piece has a whole one on either side of it in its row.
-    #[inline(always)]
-    pub(crate) fn is_inner(&self, piece: u32) -> bool {
-        let whole = self.by[RANK - 1].divisor - self.ends_short() as u32;
-        piece > 0 && piece + 1 < whole
     }
     /// Whether rows end with a piece that is shorter than the others.
     #[inline(always)]
@@ -107,6 +105,22 @@ impl<const RANK: usize> PassedAsIs for PieceOrder<RANK> {}
 #[inline(always)]
 pub(crate) fn number(thread: u32, threads: u32, each: usize, i: usize) -> u32 {
     (block_x() * each as u32 + i as u32) * threads + thread
+}
+
+/// The first column of a piece of a row of so many, and how many it has: pieces have `v`, but begin where vectors do of a tensor whose row
+/// begins `skew` columns behind one.
+#[inline(always)]
+pub(crate) fn span(piece: u32, v: usize, skew: u32, columns: u32) -> (u32, u32) {
+    let first = (piece * v as u32).saturating_sub(skew);
+    let room = if piece == 0 { v as u32 - skew } else { v as u32 };
+    let left = columns.saturating_sub(first);
+    (first, if left < room { left } else { room })
+}
+
+/// Whether there is room for a whole piece on either side of the one from this column on.
+#[inline(always)]
+pub(crate) fn is_inner(first: u32, v: usize, columns: u32) -> bool {
+    first >= v as u32 && first + 2 * v as u32 <= columns
 }
 
 /// `BYTES` bytes from an address on, 1 to 16, low ones first; those of `outside` where there are none.
@@ -189,18 +203,18 @@ pub(crate) unsafe fn load_short(from: u64, count: u32, bytes: usize, of: usize) 
     words
 }
 
-/// A piece of 16 bytes that begins anywhere: of the two vectors in which it lies.
+/// A piece of 16 bytes that begins anywhere, of the two vectors in which it lies; zeros where it is not `inside`.
 ///
 /// # Safety
-/// These vectors are readable: they are among the piece and its neighbours. No other thread writes them meanwhile.
+/// If `inside`, these vectors are readable: they are among the piece and its neighbours. No other thread writes them meanwhile.
 #[inline(always)]
-pub(crate) unsafe fn load_skewed(from: u64) -> [u32; 4] {
+pub(crate) unsafe fn load_skewed(from: u64, inside: bool) -> [u32; 4] {
     let skew = from as u32 % VECTOR as u32;
     let (vector, mut words) = (from - skew as u64, [0; 8]);
     // SAFETY: the caller's; a piece that begins with a vector does not reach into the next one.
     unsafe {
-        global::replace_cached_u32x4(&mut words, 0, vector, true);
-        global::replace_cached_u32x4(&mut words, 4, vector + VECTOR as u64, skew != 0);
+        global::replace_cached_u32x4(&mut words, 0, vector, inside);
+        global::replace_cached_u32x4(&mut words, 4, vector + VECTOR as u64, inside && skew != 0);
     }
     let mut by = 2;
     while by > 0 {

@@ -100,7 +100,7 @@ pub fn transposed<P: Collective + Overlaps, const BYTES: usize>(
             read[i] = unsafe { load_bits::<VECTOR>(element(&x, row, col), row < size, 0) };
         } else if row < size && col > 0 && x_size.saturating_sub(col) >= 2 * v as u32 {
             // SAFETY: as many of x's neighbours lie before and behind.
-            read[i] = unsafe { load_skewed(element(&x, row, col)) };
+            read[i] = unsafe { load_skewed(element(&x, row, col), true) };
         } else {
             let mut e = 0;
             while e < v {
