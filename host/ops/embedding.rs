@@ -161,6 +161,7 @@ impl Problem {
             width: T::DTYPE.bytes(),
             tensors,
             runs: vec![self.pieces.cols()],
+            columns: self.pieces.cols(),
             elements: self.pieces.elements().saturating_mul(2),
         }
     }

@@ -91,7 +91,7 @@ fn check_gradient<T: Number>(
 pub fn every_kernel(device: &Device) -> Outcome {
     fn of<T: Number>(device: &Device) -> tilewright_support::Result<()> {
         let stream = Stream::new(device)?;
-        let ends = [format!("_{}", T::DTYPE), format!("_{}_any", T::DTYPE)];
+        let ends = ["", "_skewed", "_any"].map(|end| format!("_{}{end}", T::DTYPE));
         let all =
             runnable(device, |name| name.starts_with("gated") && ends.iter().any(|end| name.ends_with(end)));
         let mut seen = BTreeSet::new();
@@ -132,6 +132,36 @@ pub fn places_anywhere(device: &Device) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Rows of every length and pitch, of tensors that begin at any element: in vectors from those of y on.
+pub fn rows_anywhere(device: &Device) -> Outcome {
+    fn of<T: Number>(device: &Device) -> Outcome {
+        let (stream, activation) = (Stream::new(device)?, Activation::Gelu);
+        let name = format!("gated_sm_80_{}_skewed", T::DTYPE);
+        for (cols, more) in [(2, 4), (7, 0), (8, 1), (9, 0), (33, 0), (33, 8), (203, 2), (1001, 0)] {
+            let shape = [2, 3, cols];
+            let (packed, pitched) = (Place::by_rows(shape, cols), Place::by_rows(shape, 2 * cols + more));
+            let values = [1, 2].map(|seed| normal::<T>(seed, packed.count()));
+            let values = [&values[0][..], &values[1][..]];
+            for (first, other) in [(0, 0), (1, 1), (3, 6), (0, 5)] {
+                for to in [packed.shifted(other), pitched.shifted(other)] {
+                    let at = [pitched.shifted(first), pitched.shifted(first + cols), to];
+                    let gated = Gated::new(activation);
+                    assert!(check(&stream, gated.kernel(&name), activation, values, at)?, "{at:?}");
+                    assert!(check(&stream, gated, activation, values, at)?);
+                }
+            }
+        }
+        let x = Tensor::<T>::from_slice(device, &normal(1, 2 * 3 * 1001), &[3, 2002])?;
+        let y = &mut Tensor::<T>::from_slice(device, &normal(1, 3 * 1001), &[3, 1001])?;
+        let plan = Gated::new(activation).plan_packed(&x.view(), &y.view_mut())?;
+        assert_eq!(plan.kernel().name(), name);
+        Ok(())
+    }
+    of::<f16>(device)?;
+    of::<bf16>(device)?;
+    of::<f32>(device)
 }
 
 /// One tensor of twice the columns, and its gradient; beside what two tensors give.

@@ -20,6 +20,7 @@ fn main() -> ExitCode {
     Suite::new()
         .device(Arch::Sm80, "gated: every kernel, rows of every length", gated::every_kernel)
         .device(Arch::Sm80, "gated: tensors lie anywhere", gated::places_anywhere)
+        .device(Arch::Sm80, "gated: rows of every pitch", gated::rows_anywhere)
         .device(Arch::Sm80, "gated: gate and up in one tensor", gated::packed_halves)
         .device(Arch::Sm80, "gated: NaN, infinities and extremes", gated::extremes)
         .device(Arch::Sm80, "gated: nothing to do", gated::nothing)

@@ -3,7 +3,7 @@
 use tilewright_pointwise::{Computed, Number, Operator, PieceOrder};
 
 use crate::ops::frame::{Choice, Cycles, Named, Rejection, check, of_shape};
-use crate::ops::pointwise::{Compiled, Operand, Pieces, estimate, kernels};
+use crate::ops::pointwise::{Compiled, Operand, Pieces, SINGLE, estimate, kernels, skewed};
 use crate::{DType, Device, Element, Error, Result, TensorView, TensorViewMut};
 
 /// Tensors that a kernel takes: three inputs at most, and the result.
@@ -14,9 +14,6 @@ const RESULT: usize = TENSORS - 1;
 
 /// Bytes of a vector, which the wider elements of a piece fill.
 const VECTOR: usize = 16;
-
-/// Columns from which on rows that begin anywhere are rather taken in vectors: fewer are mostly ends.
-const SHORT: usize = 64;
 
 /// The tensors of a call.
 pub(in crate::ops) struct Problem {
@@ -137,12 +134,10 @@ impl Choice for Call<'_> {
             return Err(Rejection::Unaligned { operand: tensor.name, row_major: true });
         }
         let bytes = pieces.elements().saturating_mul(self.problem.inputs * from + to);
-        // By single elements a third of what memory gives; so are the ends of rows that begin anywhere.
         let slowness = match self.problem.skewed().contains(&true) {
-            true if vectors && pieces.cols() < SHORT => 4.0,
-            true if vectors => 1.2,
-            _ if vectors => 1.0,
-            _ => 3.0,
+            true if vectors => skewed(pieces.cols()),
+            false if vectors => 1.0,
+            _ => SINGLE,
         };
         Ok(estimate(&self.problem.device, kernel, bytes, slowness))
     }

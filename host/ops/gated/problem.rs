@@ -51,6 +51,7 @@ impl<const N: usize> Problem<N> {
             width: dtype.bytes(),
             tensors,
             runs: Vec::new(),
+            columns: self.pieces.cols(),
             elements: self.pieces.elements().saturating_mul(N),
         }
     }

@@ -35,6 +35,17 @@ pub(in crate::ops) fn estimate(device: &Device, kernel: &Compiled, bytes: usize,
     Cycles(((memory as f64 * slowness) as u64).saturating_add(Cycles::of_launch(kernel.arch)))
 }
 
+/// Columns from which on rows that begin anywhere are rather taken in vectors: fewer are mostly ends.
+const SHORT: usize = 64;
+
+/// How many times what memory would take vectors do of rows of so many columns that begin anywhere: their ends go by single elements.
+pub(in crate::ops) fn skewed(columns: usize) -> f64 {
+    if columns < SHORT { 4.0 } else { 1.2 }
+}
+
+/// The same of single elements.
+pub(in crate::ops) const SINGLE: f64 = 3.0;
+
 /// Bytes of an access.
 const VECTOR: usize = 16;
 
@@ -79,6 +90,8 @@ pub(in crate::ops) struct Call<'a> {
     pub(in crate::ops) tensors: &'a [Lies],
     /// Numbers of neighbouring columns that pieces must divide.
     pub(in crate::ops) runs: Vec<usize>,
+    /// Columns of a row, where kernels ask how many are between its ends.
+    pub(in crate::ops) columns: usize,
     /// Elements that move.
     pub(in crate::ops) elements: usize,
 }
@@ -106,14 +119,18 @@ impl Choice for Call<'_> {
         } else if kernel.element != self.element {
             return Err(Rejection::Because("it computes with elements of another type"));
         }
-        if let Some(tensor) = self.tensors.iter().find(|tensor| vectors && !tensor.in_vectors) {
+        let lies = |tensor: &Lies| if kernel.anywhere { tensor.in_rows } else { tensor.in_vectors };
+        if let Some(tensor) = self.tensors.iter().find(|tensor| vectors && !lies(tensor)) {
             return Err(Rejection::Unaligned { operand: tensor.name, row_major: true });
         }
         if vectors && self.runs.iter().any(|columns| !(columns * width).is_multiple_of(bytes)) {
             return Err(Rejection::Multiples { what: "bytes of columns", of: kernel.bytes });
         }
-        // By single elements a third of what memory gives.
-        let slowness = if vectors { 1.0 } else { 3.0 };
+        let slowness = match vectors {
+            true if kernel.anywhere => skewed(self.columns),
+            true => 1.0,
+            false => SINGLE,
+        };
         Ok(estimate(self.device, kernel, self.elements.saturating_mul(width), slowness))
     }
 }

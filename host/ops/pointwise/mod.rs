@@ -4,7 +4,7 @@ mod choose;
 mod pieces;
 mod prepared;
 
-pub(super) use choose::{Call, Compiled, Options, estimate, kernels, launch, launch_ctas};
+pub(super) use choose::{Call, Compiled, Options, SINGLE, estimate, kernels, launch, launch_ctas, skewed};
 pub use choose::{PointwiseCandidate, PointwisePlan};
 pub(super) use pieces::{Lies, Operand, Pieces};
 pub(super) use prepared::{Prepared, placed};

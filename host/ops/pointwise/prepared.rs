@@ -31,7 +31,9 @@ impl<const N: usize> Prepared<N> {
         if pieces.elements() == 0 {
             return Ok(Prepared(None));
         }
-        let order = pieces.order(kernel.piece, 0)?;
+        // Where rows will begin, a plan does not know.
+        let skew = if kernel.anywhere { kernel.piece - 1 } else { 0 };
+        let order = pieces.order(kernel.piece, skew)?;
         let (function, launch) = launch(device, kernel, (order.total(), kernel.each), overlap)?;
         Ok(Prepared(Some(Launches { function, launch, order, pieces })))
     }

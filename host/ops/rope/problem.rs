@@ -250,6 +250,7 @@ impl Problem {
             width: dtype.bytes(),
             tensors,
             runs: vec![self.pairs, rest],
+            columns: self.cols(),
             elements: rows.saturating_mul(2 * self.touched()),
         }
     }

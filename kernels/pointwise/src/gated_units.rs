@@ -5,17 +5,36 @@ use tilewright_device::kernel;
 use tilewright_device::tile::{Element, InBlock, Overlaps};
 
 use crate::activation::{with, with_slope};
-use crate::pieces::{PieceOrder, Strided, load_bytes, load_short, number, rounded, store_part, wide};
+use crate::pieces::{
+    PieceOrder, Strided, is_inner, load_bytes, load_short, load_skewed, number, rounded, span, store_part,
+    wide,
+};
 
 /// Pieces that a thread holds of each tensor.
 pub(crate) const EACH: usize = 2;
 
+/// Whether a piece is loaded as a whole: where rows begin `ANYWHERE`, of vectors that reach into its neighbours.
+#[inline(always)]
+fn is_whole<const V: usize, const ANYWHERE: bool>(order: &PieceOrder, at: [u32; 3], count: u32) -> bool {
+    count == V as u32 && (!ANYWHERE || is_inner(at[2], V, order.columns(V)))
+}
+
+/// A piece, if it is loaded as a whole.
+///
+/// # Safety
+/// It is readable if it is `whole`, and if it begins `ANYWHERE` its neighbours are. No other thread writes them meanwhile.
+#[inline(always)]
+unsafe fn load<T: Element, const V: usize, const ANYWHERE: bool>(from: u64, whole: bool) -> [u32; 4] {
+    // SAFETY: the caller's.
+    unsafe { if ANYWHERE { load_skewed(from, whole) } else { load_bytes(T::BYTES * V, from, whole) } }
+}
+
 /// y = act(gate) up, element by element.
 ///
-/// Matrices \[batch, rows, columns\] whose rows are cut into pieces of `V` elements, the last ones shorter, in the order of `order`. `activation` is the number of the
-/// [`Activation`](tilewright_device::tile::Activation).
+/// Matrices \[batch, rows, columns\] whose rows are cut into pieces of `V` elements, the last ones shorter, in the order of `order`; where rows begin
+/// `ANYWHERE`, the first ones are shorter too. `activation` is the number of the [`Activation`](tilewright_device::tile::Activation).
 #[kernel(program = P)]
-pub fn gated<P: Overlaps, T: Element, const V: usize>(
+pub fn gated<P: Overlaps, T: Element, const V: usize, const ANYWHERE: bool>(
     gate: Strided<3>,
     up: Strided<3>,
     y: Strided<3>,
@@ -23,11 +42,19 @@ pub fn gated<P: Overlaps, T: Element, const V: usize>(
     activation: u32,
 ) {
     let order = order.get();
+    // The first element of a piece, and how many it has.
     let place = |i| {
         let at = order.at(number(thread_x(), P::THREADS, EACH, i));
         let [matrix, row, piece] = at.0;
-        ([matrix, row, piece * V as u32], order.elements(&at, V))
+        if ANYWHERE {
+            let skew = y.at::<T>([matrix, row, 0]) as u32 / T::BYTES as u32 % V as u32;
+            let (first, count) = span(piece, V, skew, order.columns(V));
+            ([matrix, row, first], if at.1 { count } else { 0 })
+        } else {
+            ([matrix, row, piece * V as u32], order.elements(&at, V))
+        }
     };
+    let whole = |at, count| is_whole::<V, ANYWHERE>(&order, at, count);
     P::wait_for_preceding_grid();
     let (mut gates, mut ups) = ([[0; 4]; EACH], [[0; 4]; EACH]);
     let mut i = 0;
@@ -36,16 +63,16 @@ pub fn gated<P: Overlaps, T: Element, const V: usize>(
         // SAFETY: the tensors have the elements that the order counts, in rows of pieces of which the last may be short; the host
         // checked how they lie.
         unsafe {
-            gates[i] = load_bytes(T::BYTES * V, gate.at::<T>(at), count == V as u32);
-            ups[i] = load_bytes(T::BYTES * V, up.at::<T>(at), count == V as u32);
+            gates[i] = load::<T, V, ANYWHERE>(gate.at::<T>(at), whole(at, count));
+            ups[i] = load::<T, V, ANYWHERE>(up.at::<T>(at), whole(at, count));
         }
         i += 1;
     }
-    if V > 1 && order.ends_short() {
+    if V > 1 && (ANYWHERE || order.ends_short()) {
         let mut i = 0;
         while i < EACH {
             let (at, count) = place(i);
-            if count != V as u32 {
+            if !whole(at, count) {
                 // SAFETY: as above.
                 unsafe {
                     gates[i] = load_short(gate.at::<T>(at), count, T::BYTES, V);

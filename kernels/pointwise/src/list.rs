@@ -47,6 +47,8 @@ pub struct PointwiseKernel {
     pub bytes: u32,
     /// Pieces of each tensor that a thread has: of rotary embedding, the heads.
     pub each: u32,
+    /// Whether rows of neighbouring elements begin anywhere: their first pieces are shorter, so that others of what is written begin at vectors.
+    pub anywhere: bool,
     /// Elements of a tile of the two dimensions that change places, y's neighbours first; 0 where none do.
     pub tile: [u32; 2],
 }
@@ -59,7 +61,17 @@ impl PointwiseKernel {
 
     const fn of_any(operator: Operator, widths: [u32; 2], piece: usize, bytes: u32, each: usize) -> Self {
         let (piece, each) = (piece as u32, each as u32);
-        PointwiseKernel { operator, element: "", inputs: 0, widths, piece, bytes, each, tile: [0; 2] }
+        PointwiseKernel {
+            operator,
+            element: "",
+            inputs: 0,
+            widths,
+            piece,
+            bytes,
+            each,
+            anywhere: false,
+            tile: [0; 2],
+        }
     }
 }
 
@@ -104,9 +116,12 @@ impl<P: Overlaps, T: Element, const V: usize> Described for embedding<P, T, V> {
         PointwiseKernel::new::<T>(Operator::Embedding, V, indexed_rows::EACH);
 }
 
-impl<P: Overlaps, T: Element, const V: usize> Described for gated<P, T, V> {
+impl<P: Overlaps, T: Element, const V: usize, const ANYWHERE: bool> Described for gated<P, T, V, ANYWHERE> {
     type Description = PointwiseKernel;
-    const DESCRIPTION: PointwiseKernel = PointwiseKernel::new::<T>(Operator::Gated, V, gated_units::EACH);
+    const DESCRIPTION: PointwiseKernel = PointwiseKernel {
+        anywhere: ANYWHERE,
+        ..PointwiseKernel::new::<T>(Operator::Gated, V, gated_units::EACH)
+    };
 }
 
 impl<P: Overlaps, T: Element, const V: usize> Described for gated_gradient<P, T, V> {
@@ -132,11 +147,13 @@ kernels! {
     pub static POINTWISE: PointwiseKernel;
 
     for (T, VECTOR) in [(f16, 8), (bf16, 8), (f32, 4)] {
-        for (NAME, K) in [(gated, gated), (gated_gradient, gated_gradient)] {
-            sm_90: [NAME _sm_90_ T]: K<Overlapped<8>, T, VECTOR>;
-            sm_80: [NAME _sm_80_ T]: K<Simt<8>, T, VECTOR>;
-            sm_80: [NAME _sm_80_ T _any]: K<Simt<8>, T, 1>;
-        }
+        sm_90: [gated_sm_90_ T]: gated<Overlapped<8>, T, VECTOR, false>;
+        sm_80: [gated_sm_80_ T]: gated<Simt<8>, T, VECTOR, false>;
+        sm_80: [gated_sm_80_ T _skewed]: gated<Simt<8>, T, VECTOR, true>;
+        sm_80: [gated_sm_80_ T _any]: gated<Simt<8>, T, 1, false>;
+        sm_90: [gated_gradient_sm_90_ T]: gated_gradient<Overlapped<8>, T, VECTOR>;
+        sm_80: [gated_gradient_sm_80_ T]: gated_gradient<Simt<8>, T, VECTOR>;
+        sm_80: [gated_gradient_sm_80_ T _any]: gated_gradient<Simt<8>, T, 1>;
         // Four warps: five CTAs have more threads on an SM than two of eight.
         sm_90: [rope_sm_90_ T]: rope<Overlapped<4>, T, VECTOR>;
         sm_80: [rope_sm_80_ T]: rope<Simt<4>, T, VECTOR>;
