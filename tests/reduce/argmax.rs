@@ -91,8 +91,21 @@ pub fn every_kernel(device: &Device) -> Outcome {
     Ok(of::<f32>(device)?)
 }
 
-/// Padded, unaligned, by columns; more tiles than the device takes at a time.
+/// Padded, unaligned, by columns; rows of odd pitches, with many equal elements; more tiles than the device takes at a time.
 pub fn places(device: &Device) -> Outcome {
+    fn odd<T: Number>(device: &Device) -> Outcome {
+        for cols in [1, 7, 8, 9, 33, 1001] {
+            let shape = [2, 3, cols];
+            let x: Vec<f32> = normal::<f32>(cols as u64, 6 * cols).iter().map(|x| x.round()).collect();
+            for (more, first) in [(0, 0), (0, 1), (2, 5)] {
+                check(device, &T::round(&x), Place::by_rows(shape, cols + more).shifted(first))?;
+            }
+        }
+        Ok(())
+    }
+    odd::<f16>(device)?;
+    odd::<bf16>(device)?;
+    odd::<f32>(device)?;
     for shape @ [_, rows, cols] in [[2, 3, 1000], [1, 5, 33], [1, 2, 9000]] {
         let x = normal::<f16>(7, shape.iter().product());
         let by_rows = Place::by_rows(shape, cols + 8);

@@ -21,22 +21,40 @@ impl State for f32 {
     }
 }
 
+/// Greater for larger numbers, and greatest for NaN; -0 is 0.
+#[inline(always)]
+pub(crate) const fn rank(x: f32) -> u32 {
+    // Every NaN becomes the same one, of positive sign, and -0 becomes 0 (PTX ISA, "add.f32").
+    let bits = (x + 0.0).to_bits();
+    let sign = (bits as i32 >> 31) as u32;
+    bits ^ (sign & 0x7fff_ffff ^ 0x8000_0000)
+}
+
 /// An element and its place among those of its result.
 #[derive(Clone, Copy)]
 pub(crate) struct Placed {
-    value: f32,
+    /// See [`rank`].
+    rank: u32,
     at: u32,
+}
+
+impl Placed {
+    /// The larger, the sooner it is meant.
+    #[inline(always)]
+    fn precedence(self) -> u64 {
+        (self.rank as u64) << 32 | !self.at as u64
+    }
 }
 
 impl State for Placed {
     const WORDS: u32 = 2;
     #[inline(always)]
     fn word(self, i: u32) -> u32 {
-        if i == 0 { self.value.to_bits() } else { self.at }
+        if i == 0 { self.rank } else { self.at }
     }
     #[inline(always)]
     fn of_words(word: impl Fn(u32) -> u32) -> Placed {
-        Placed { value: f32::from_bits(word(0)), at: word(1) }
+        Placed { rank: word(0), at: word(1) }
     }
 }
 
@@ -153,12 +171,6 @@ folds! {
 #[derive(Clone, Copy)]
 pub(crate) struct LargestPlace;
 
-/// Whether `a` is larger than `b`, as NaN is than all numbers.
-#[inline(always)]
-fn exceeds(a: f32, b: f32) -> bool {
-    a > b || a.is_nan() && !b.is_nan()
-}
-
 /// The place of the first element that is this value, the largest, or of the first NaN: one of the elements is.
 #[inline(always)]
 fn first_of<const V: usize>(x: [f32; V], value: f32) -> u32 {
@@ -174,19 +186,21 @@ impl Fold for LargestPlace {
     type State = Placed;
     const NEUTRAL: f32 = f32::NEG_INFINITY;
     /// Farther behind than all that there is.
-    const START: Placed = Placed { value: f32::NEG_INFINITY, at: u32::MAX };
+    const START: Placed = Placed { rank: rank(f32::NEG_INFINITY), at: u32::MAX };
     const FLIPS: bool = true;
     const PLACES: bool = true;
 
     #[inline(always)]
     fn add(state: Placed, x: f32, at: u32) -> Placed {
-        if exceeds(x, state.value) { Placed { value: x, at } } else { state }
+        let rank = rank(x);
+        if rank > state.rank { Placed { rank, at } } else { state }
     }
     #[inline(always)]
     fn add_piece<const V: usize>(mut state: Placed, x: [f32; V], at: u32) -> Placed {
         let value = halved(x, math::max_nan);
-        if exceeds(value, state.value) {
-            state = Placed { value, at: at + first_of(x, value) };
+        let rank = rank(value);
+        if rank > state.rank {
+            state = Placed { rank, at: at + first_of(x, value) };
         }
         state
     }
@@ -204,7 +218,8 @@ impl Fold for LargestPlace {
             value = math::max_nan(value, largest[i]);
             i += 1;
         }
-        if exceeds(value, state.value) {
+        let rank = rank(value);
+        if rank > state.rank {
             let (mut piece, mut first, mut i) = (words[K - 1], at + (K as u32 - 1) * step, K - 1);
             while i > 0 {
                 i -= 1;
@@ -212,18 +227,17 @@ impl Fold for LargestPlace {
                     (piece, first) = (words[i], at + i as u32 * step);
                 }
             }
-            state = Placed { value, at: first + first_of(of(piece), value) };
+            state = Placed { rank, at: first + first_of(of(piece), value) };
         }
         state
     }
     #[inline(always)]
     fn merge(a: Placed, b: Placed) -> Placed {
-        let equal = !exceeds(a.value, b.value) && !exceeds(b.value, a.value);
-        if exceeds(b.value, a.value) || equal && b.at < a.at { b } else { a }
+        if b.precedence() > a.precedence() { b } else { a }
     }
     #[inline(always)]
-    fn value(state: Placed) -> f32 {
-        state.value
+    fn value(_: Placed) -> f32 {
+        0.0
     }
     /// Where nothing exceeded negative infinity all are that.
     #[inline(always)]

@@ -127,7 +127,10 @@ impl<T: Element, const V: usize, const CTAS: usize> ForEach for Rows<T, V, CTAS>
                     warps.put(thread / 32, state);
                 }
                 sync::syncthreads();
-                state = warps.merged::<F>(thread >> log << (log - 5), threads / 32);
+                // Of the others nobody asks.
+                if own < 32 {
+                    state = warps.merged::<F>(thread >> log << (log - 5), threads / 32);
+                }
             }
         }
         if CTAS > 1 {
@@ -209,6 +212,12 @@ impl Line {
         let vectors = (length - head) / V as u32;
         let address = |element: u32| at + element as u64 * T::BYTES as u64;
         let outside = word_of::<T>(F::NEUTRAL) ^ signs;
+        let tail = (length - head) % V as u32;
+        let end = |i: u32| if i < head { i } else { length - tail + (i - head) };
+        // SAFETY: an element of the line, if it is one.
+        let load_end = |i: u32| unsafe { element::<T>(address(end(i)), i < head + tail) };
+        // The first one is under way with the vectors.
+        let mut bits = load_end(lane);
         let mut number = lane;
         while number < vectors {
             let mut words = [[0; 4]; AHEAD];
@@ -223,15 +232,11 @@ impl Line {
             state = F::add_pieces(state, words, |words| values::<T, V>(words, signs), places);
             number += AHEAD as u32 * lanes;
         }
-        let tail = (length - head) % V as u32;
-        let mut ends = F::START;
-        let mut i = lane;
+        let (mut ends, mut i) = (F::START, lane);
         while i < head + tail {
-            let own = if i < head { i } else { length - tail + (i - head) };
-            // SAFETY: an element of the line.
-            let bits = unsafe { element::<T>(address(own), true) };
-            ends = F::add(ends, value::<T>(bits, signs), place + own);
+            ends = F::add(ends, value::<T>(bits, signs), place + end(i));
             i += lanes;
+            bits = load_end(i);
         }
         if head + tail > 0 { F::merge(state, ends) } else { state }
     }

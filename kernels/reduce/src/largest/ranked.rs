@@ -5,6 +5,8 @@ use core::marker::PhantomData;
 use tilewright_device::arch::warp;
 use tilewright_device::tile::Element;
 
+use crate::fold::rank;
+
 /// The most columns of rows whose elements are ranked.
 pub const MAX_SHORT: u32 = 4096;
 
@@ -24,14 +26,11 @@ impl<T: Element> Ranked<T> {
     /// Bits of a key that are zeros in the f32 of every f16 and bf16.
     const LOW: u32 = (1 << 13) - 1;
 
-    /// NaN is larger than all numbers; -0 is 0. `flip` is a word of ones where the least come first, or else 0.
+    /// By [`rank`]. `flip` is a word of ones where the least come first, or else 0.
     #[inline(always)]
     pub(super) fn new(x: f32, flip: u32, column: u32) -> Self {
         const { assert!(MAX_SHORT <= Self::LOW, "a column has room beside a key of 2 bytes") }
-        // Every NaN becomes the same one, of positive sign, and -0 becomes 0 (PTX ISA, "add.f32").
-        let bits = (x + 0.0).to_bits();
-        let sign = (bits as i32 >> 31) as u32;
-        let key = bits ^ (sign & 0x7fff_ffff ^ 0x8000_0000 ^ flip);
+        let key = rank(x) ^ flip;
         let (key, behind) = match T::BYTES {
             2 => (key & !Self::LOW | (Self::LOW - column), 0),
             _ => (key, !column),
