@@ -5,7 +5,7 @@ use tilewright_device::tile::{Element, FragmentLayout};
 
 use crate::loss_held::{cross_entropy_held, cross_entropy_ragged};
 use crate::loss_rows::{cross_entropy, cross_entropy_long};
-use crate::masked_rows::{masked_softmax, masked_softmax_held, masked_softmax_long};
+use crate::masked_rows::{masked_softmax, masked_softmax_held, masked_softmax_long, masked_softmax_ragged};
 use crate::norm_rows::{norm, norm_long};
 use crate::norms_held::{norm_alike, norm_held, norm_ragged};
 use crate::program::{Prefetch, Residual, RowProgram};
@@ -89,6 +89,14 @@ impl<P: RowProgram, T: Element, L: FragmentLayout<M, N>, const M: usize, const N
 {
     type Description = RowsKernel;
     const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(CTAS, false);
+}
+
+impl<P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize, const RESIDENT: u32> Described
+    for masked_softmax_ragged<P, T, L, N, RESIDENT>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel =
+        RowsKernel { persistent: false, ragged: true, ..RowsKernel::new::<T, L, 1, N>(1, false) };
 }
 
 impl<P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize, const PLACES: usize> Described

@@ -25,8 +25,8 @@ pub use list::{CROSS_ENTROPY, MASKED_SOFTMAX, NORM, SOFTMAX};
 pub use loss_held::{CrossEntropyHeldArgs, CrossEntropyRaggedArgs, cross_entropy_held, cross_entropy_ragged};
 pub use loss_rows::{CrossEntropyArgs, CrossEntropyLongArgs, cross_entropy, cross_entropy_long};
 pub use masked_rows::{
-    MaskedSoftmaxArgs, MaskedSoftmaxHeldArgs, MaskedSoftmaxLongArgs, masked_softmax, masked_softmax_held,
-    masked_softmax_long,
+    MaskedSoftmaxArgs, MaskedSoftmaxHeldArgs, MaskedSoftmaxLongArgs, MaskedSoftmaxRaggedArgs, masked_softmax,
+    masked_softmax_held, masked_softmax_long, masked_softmax_ragged,
 };
 pub use norm_backward::{NormGradientArgs, NormGradientLongArgs, norm_gradient, norm_gradient_long};
 pub use norm_rows::{NormArgs, NormLongArgs, norm, norm_long};

@@ -6,7 +6,7 @@ use tilewright_device::{bf16, f16, kernels};
 use crate::described::RowsKernel;
 use crate::loss_held::{cross_entropy_held, cross_entropy_ragged};
 use crate::loss_rows::{cross_entropy, cross_entropy_long};
-use crate::masked_rows::{masked_softmax, masked_softmax_held, masked_softmax_long};
+use crate::masked_rows::{masked_softmax, masked_softmax_held, masked_softmax_long, masked_softmax_ragged};
 use crate::norm_rows::{norm, norm_long};
 use crate::norms_held::{norm_alike, norm_held, norm_ragged};
 use crate::program::{Added, NextTile, NoResidual, Nothing, OneTile};
@@ -93,6 +93,12 @@ kernels! {
             masked_softmax_held<Overlapped<1>, T, Spread<1, 32, { 2 * VECTOR }, VECTOR>, { 64 * VECTOR }, 5>;
         sm_80: [masked_softmax_sm_80_ T _long]: masked_softmax_long<Simt<8>, T, Spread<8, 256, 16, VECTOR>, 1, 4096>;
         sm_80: [masked_softmax_sm_80_ T _any]: masked_softmax_long<Simt<8>, T, Spread<8, 256, 16, 1>, 1, 4096>;
+    }
+    for (T, W, G, E, VECTOR, N, RESIDENT) in [
+        (f16, 4, 128, 40, 8, 5120, 768), (f16, 8, 256, 40, 8, 10240, 768), (bf16, 4, 128, 40, 8, 5120, 640), (bf16, 8, 256, 40, 8, 10240, 512),
+        (f32, 8, 256, 36, 4, 9216, 512),
+    ] {
+        sm_90: [masked_softmax_sm_90_ T _ragged_1x N]: masked_softmax_ragged<Overlapped<W>, T, Spread<W, G, E, VECTOR>, N, RESIDENT>;
     }
     // Element by element, of rows that begin anywhere, with something between them.
     for T in [f16, bf16, f32] {

@@ -44,6 +44,34 @@ impl<T: Element> Mask<T> {
         scores
             .mask_beyond(|row| seen(row_tile * M as u32 + row, [rows, cols]).saturating_sub(part * N as u32))
     }
+
+    /// The same of a part of the row at `at` that begins anywhere, with that of a mask of `T`.
+    ///
+    /// Not for [`masked_softmax_held`](fn@masked_softmax_held), which spills with it.
+    #[inline(always)]
+    fn scores_of_part<L: FragmentLayout<1, N>, const N: usize>(
+        &self,
+        [row, held]: [Fragment<T, 1, N, L>; 2],
+        (at, part): ([u32; 3], &RowPart),
+        scale: f32,
+        size: [u32; 2],
+    ) -> Fragment<f32, 1, N, L> {
+        let scores = if self.narrow.get().rows() > 0 {
+            row.map(T::to_f32).zip(&held, |x, mask| math::fma(x, scale, mask.to_f32()))
+        } else if self.wide.get().rows() > 0 {
+            let mask = self.wide.get().tile(at);
+            row.map_indexed(|_, col, x| {
+                math::fma(x.to_f32(), scale, mask.element::<1, N>(0, part.first().wrapping_add(col)))
+            })
+        } else {
+            row.map(|x| x.to_f32() * scale)
+        };
+        if !self.causal {
+            return scores;
+        }
+        let end = seen(at[1], size);
+        scores.mask_beyond(|_| (end.wrapping_sub(part.first()) as i32).max(0) as u32)
+    }
 }
 
 /// The columns that row `row` of a matrix of so many rows and columns sees, where rows see no further than their own: the last one sees all.
@@ -92,6 +120,37 @@ pub fn masked_softmax<P: RowProgram, T: Element, L, const M: usize, const N: usi
         results_of::<T, L, M, N>((z, own), &all, LOG2_E, log != 0).store_rows(y.get().tile(at));
         tile = tile.next();
     }
+}
+
+/// As [`masked_softmax`](fn@masked_softmax), for rows of contiguous tensors that begin anywhere, with at most `N` columns less those of a vector but
+/// one: a row a CTA, of which an SM holds as many as have `RESIDENT` threads.
+#[kernel(program = P, min_ctas = resident(P::THREADS, RESIDENT))]
+pub fn masked_softmax_ragged<P: RowProgram, T: Element, L, const N: usize, const RESIDENT: u32>(
+    mut cta: Cta<P>,
+    x: Unmapped<T, 3>,
+    mask: Unmapped<T, 3>,
+    wide_mask: Unmapped<f32, 3>,
+    y: UnmappedMut<T, 3>,
+    order: RowOrder,
+    scale: f32,
+    log: u32,
+    causal: u32,
+) where
+    L: FragmentLayout<1, N>,
+{
+    let mut rows = cta.row_reducer::<L, 1, N, 1>();
+    let [least, _] = T::from_f32x2(f32::NEG_INFINITY, f32::NEG_INFINITY);
+    P::wait_for_preceding_grid();
+    let tile = RowTile::first(order, 1);
+    let part = x.get().ragged_part::<L, 1, N>(tile, 0);
+    let row = part.load::<T, L, 1, N>(&x.get(), least);
+    let held = if mask.get().rows() > 0 { part.load(&mask.get(), T::ZERO) } else { Fragment::splat(T::ZERO) };
+    let mask = Mask { narrow: mask, wide: wide_mask, causal: causal != 0 };
+    let scores =
+        mask.scores_of_part([row, held], (tile.at(0), &part), scale, [x.get().rows(), x.get().cols()]);
+    let (z, own) = exponentials(scores, LOG2_E, log != 0);
+    let all = rows.across_warps(own, |a, b| a.with(b, LOG2_E));
+    part.store(&results_of::<T, L, 1, N>((z, own), &all, LOG2_E, log != 0), &mut part.row_of(&mut y.get()));
 }
 
 /// As [`masked_softmax`](fn@masked_softmax), for rows of at most `N` `PLACES` columns that begin anywhere: shared memory holds those of x and of a mask
