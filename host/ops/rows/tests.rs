@@ -92,7 +92,7 @@ fn gradients_kernels_suit_the_rows() {
     for (shape, pitch, [softmax, masked, norm]) in [
         ([4096, 16384], 16384, ["90_f16_1x16384c1", "90_f16_1x16384c1", "90_f16_held1"]),
         ([1024, 131_072], 131_072, ["90_f16_1x16384c8", "90_f16_1x16384c8", "90_f16_held8"]),
-        ([8191, 8191], 8191, ["90_f16_ragged", "90_f16_ragged", "90_f16_ragged2"]),
+        ([8191, 8191], 8191, ["90_f16_ragged", "90_f16_ragged_1x10240", "90_f16_ragged2"]),
         ([30000, 1023], 1023, ["90_f16_ragged_short", "90_f16_ragged_short", "90_f16_ragged_1x4096"]),
         ([512, 50257], 50257, ["90_f16_ragged", "90_f16_ragged", "90_f16_ragged8"]),
         ([100, 300], 301, ["80_f16_any", "80_f16_4x1024any", "80_f16_1x1024any"]),
