@@ -126,6 +126,25 @@ pub fn every_kernel(device: &Device) -> Outcome {
     Ok(of::<f32>(device)?)
 }
 
+/// Rows that begin anywhere in registers, by every mask and none: of odd lengths, of the longest, and more rows than columns.
+pub fn ragged(device: &Device) -> Outcome {
+    fn of<T: Number>(device: &Device) -> tilewright_support::Result<()> {
+        let all = runnable::<T>(device, "masked_softmax_");
+        for name in all.into_iter().filter(|name| name.contains("_ragged_1x")) {
+            for (rows, cols) in [(9, 1), (3, 7), (40, 33), (5, 1001), (9, 5113)] {
+                for (i, added) in [Added::None, Added::Narrow, Added::Wide].into_iter().enumerate() {
+                    let case = Case { added, causal: (i + cols) % 2 == 1, log: cols % 3 == 1, scale: 0.3 };
+                    check::<T>(device, case, [packed(rows, cols); 2], Some(name))?;
+                }
+            }
+        }
+        Ok(())
+    }
+    of::<f16>(device)?;
+    of::<bf16>(device)?;
+    Ok(of::<f32>(device)?)
+}
+
 /// Padded, unaligned, by columns; batches of few and of many rows, more rows than columns.
 pub fn places(device: &Device) -> Outcome {
     fn of<T: Number>(device: &Device) -> tilewright_support::Result<()> {
