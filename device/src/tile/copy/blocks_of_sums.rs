@@ -147,8 +147,8 @@ impl<P: HandsOut, const M: usize, const N: usize, L: FragmentLayout<M, N>> Block
     /// Adds the next `count` fragments to blocks of sums: `to` says where the next one goes, and when. All threads that do not compute call it; one of the last producer
     /// does it. An addition is done before it is counted, so that who sees its count issues the next one behind it.
     ///
-    /// `PARTS` fragments, which go to places of their own, are one addition of one turn: the first waits for it, and the last is counted when the next addition is to be issued,
-    /// so that no part is waited for by itself. `count` is a multiple of it.
+    /// `PARTS` fragments, which go to places of their own, are one addition of one turn: the first waits for it, and it is counted when the last is done. `count` is a
+    /// multiple of it.
     ///
     /// # Safety
     /// Where each goes is a multiple of 16, `M N` elements are writable from there on until the kernel's end, and are used meanwhile in this way alone.
@@ -179,7 +179,6 @@ impl<P: HandsOut, const M: usize, const N: usize, L: FragmentLayout<M, N>> Block
         unsafe {
             // The next turn is asked for while the addition before it is under way: the answer takes as long.
             let (mut next, mut has_come) = (to(), false);
-            let mut uncounted: Option<SumTurn> = None;
             while left > 0 {
                 let (at, turn) = next;
                 let is_first = left.is_multiple_of(PARTS);
@@ -187,13 +186,6 @@ impl<P: HandsOut, const M: usize, const N: usize, L: FragmentLayout<M, N>> Block
                 let mut unit = 0;
                 while unit < Self::UNITS {
                     mbarrier::wait(self.full(unit), self.phase);
-                    if PARTS > 1
-                        && unit == 0
-                        && let Some(turn) = uncounted.take()
-                    {
-                        tma::bulk_wait::<0>();
-                        turn.pass_on();
-                    }
                     let (part, from) = (unit * Self::PART / 4, self.address + unit * Self::PART);
                     tma::bulk_add_f32(at.wrapping_add(part as usize), from, Self::PART);
                     unit += 1;
@@ -205,20 +197,16 @@ impl<P: HandsOut, const M: usize, const N: usize, L: FragmentLayout<M, N>> Block
                 }
                 tma::bulk_wait_read::<0>();
                 self.give_back();
-                if PARTS > 1 {
-                    uncounted = if left % PARTS == 1 { turn } else { None };
-                } else if let Some(turn) = turn {
+                let is_last = PARTS == 1 || left % PARTS == 1;
+                if let Some(turn) = turn
+                    && is_last
+                {
                     tma::bulk_wait::<0>();
                     turn.pass_on();
                 }
                 (self.phase, left) = (self.phase ^ 1, left - 1);
             }
             tma::bulk_wait::<0>();
-            if PARTS > 1
-                && let Some(turn) = uncounted
-            {
-                turn.pass_on();
-            }
         }
     }
 

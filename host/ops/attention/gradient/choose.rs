@@ -124,7 +124,7 @@ impl Choice for Problem {
     }
 
     fn rate(&self, kernel: &Compiled) -> Result<Cycles, Rejection> {
-        let Size { batch, heads, queries, keys, columns, .. } = self.size;
+        let Size { batch, kv_heads, queries, keys, columns, .. } = self.size;
         if self.adds() && kernel.adds {
             return Err(Rejection::Because("it adds nothing to scores"));
         }
@@ -145,14 +145,21 @@ impl Choice for Problem {
             self.operands.iter().try_for_each(|operand| operand.check(Copies::of(kernel.arch)))?;
         }
         let [m, n] = kernel.tile.map(u64::from);
-        let (queries, keys) = ((queries as u64).div_ceil(n), (keys as u64).div_ceil(m));
+        let (shared, parts) = (u64::from(self.ranges.shared_by), u64::from(self.parts(kernel)));
+        let (blocks, keys) = ((queries as u64).div_ceil(n) * shared, (keys as u64).div_ceil(m));
         let sms = u64::from(self.device.sm_count()).max(1);
-        let tiles = (batch as u64).saturating_mul(heads as u64).saturating_mul(keys);
+        let tiles = ((batch * kv_heads) as u64).saturating_mul(parts).saturating_mul(keys);
+        let blocks = blocks.div_ceil(parts);
         let step = cycles_of_step(kernel);
         // A tile that adds in its turn is some steps behind the one before it, of its head's that are at work with it, where all begin together.
         let beside = sms.div_ceil(self.together(kernel).max(1) as u64).min(keys).max(1) - 1;
-        let behind = if self.in_turn(kernel) { beside * BEHIND } else { 0 };
-        let steps = tiles.div_ceil(sms).saturating_mul(queries).saturating_add(behind);
+        // Where halves of dQ are added, tiles are further behind at their beginning, and under a mask.
+        let (each, behind) = match (self.in_turn(kernel), kernel.divides_columns) {
+            (false, _) => (blocks, 0),
+            (true, false) => (blocks, beside * BEHIND),
+            (true, true) => (blocks + 2, beside * BEHIND * if self.uneven { 2 } else { 1 }),
+        };
+        let steps = tiles.div_ceil(sms).saturating_mul(each).saturating_add(behind);
         let cycles = steps.saturating_mul(step);
         Ok(Cycles(cycles.saturating_add(4 * Cycles::of_launch(kernel.arch))))
     }

@@ -21,6 +21,8 @@ pub(super) const MOST: usize = 65535;
 const IN_L2: usize = 32 << 20;
 /// The most tiles of a head that begin together where they add in turn.
 const BEGIN_TOGETHER: usize = 4;
+/// A tile is some 1.3 steps behind the one before it of its head: with a head for each of `WAIT` / (steps of an SM) SMs the last to begin waits for a twentieth of all steps.
+const WAIT: usize = 26;
 
 /// What is added to scores, and where the gradients by it go.
 #[derive(Debug)]
@@ -194,11 +196,25 @@ impl Problem {
         };
         let bytes = walked.saturating_mul(2 * (d + dv)).max(1);
         if self.in_turn(kernel) {
-            let few = (self.device.sm_count() as usize).div_ceil(BEGIN_TOGETHER);
-            return (IN_L2 / bytes).max(few).min(own * batch);
+            let [m, n] = kernel.tile.map(|size| size as usize);
+            let blocks = walked.div_ceil(n).saturating_mul(keys.div_ceil(m)).saturating_mul(own * batch);
+            return self.together_in_turn(kernel, bytes, blocks).min(own * batch);
         }
         let most = if self.uneven { IN_L2 / bytes } else { 1 };
         (1..=own.min(most)).rev().find(|some| own.is_multiple_of(*some)).unwrap_or(1)
+    }
+
+    /// The same of tiles that add in turn and walk over so many blocks in all, of heads that walk over so many bytes: so few tiles of a head begin together that they do not wait long.
+    ///
+    /// Where the blocks of all tiles at work are more than L2 holds from one tile of a head to the next, heads are fewer, of which it holds all, dQ too.
+    fn together_in_turn(&self, kernel: &Compiled, bytes: usize, blocks: usize) -> usize {
+        let sms = self.device.sm_count() as usize;
+        if !kernel.divides_columns {
+            return (IN_L2 / bytes).max(sms.div_ceil(BEGIN_TOGETHER));
+        }
+        let steps = blocks / sms.max(1);
+        let few = (WAIT * sms).div_ceil(steps.max(1));
+        (IN_L2 / bytes.saturating_mul(2)).max(if self.uneven { 4 * few } else { few })
     }
 
     /// Whether tiles add dQ up one behind the other.
