@@ -31,7 +31,7 @@ fn main() -> ExitCode {
             "masked softmax: every kernel, rows of every length",
             masked_softmax::every_kernel,
         )
-        .device(Arch::Sm80, "masked softmax: rows that begin anywhere", masked_softmax::ragged)
+        .device(Arch::Sm90a, "masked softmax: rows that begin anywhere", masked_softmax::ragged)
         .device(Arch::Sm80, "masked softmax: rows lie anywhere", masked_softmax::places)
         .device(Arch::Sm80, "masked softmax: masks that repeat", masked_softmax::broadcast)
         .device(Arch::Sm80, "masked softmax: NaN, infinities, nothing left", masked_softmax::extremes)

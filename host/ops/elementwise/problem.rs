@@ -135,7 +135,7 @@ impl Choice for Call<'_> {
         }
         let bytes = pieces.elements().saturating_mul(self.problem.inputs * from + to);
         let slowness = match self.problem.skewed().contains(&true) {
-            true if vectors => skewed(pieces.cols()),
+            true if vectors => skewed(pieces.cols() / kernel.piece as usize),
             false if vectors => 1.0,
             _ => SINGLE,
         };

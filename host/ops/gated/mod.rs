@@ -41,8 +41,8 @@ pub fn geglu<T: FloatElement>(
 /// - f16, bf16 and f32 in and out; computed in f32, rounded once, to nearest even. NaN gives NaN.
 /// - Gradients are those by gate, dy up act'(gate), and by up, dy act(gate). The derivative of ReLU at 0 is 0.
 /// - No elements: nothing is done. A launch takes up to 2³¹ - 2¹⁶ pieces: 16 bytes each, or single elements where tensors do not lie so.
-/// - Tensors that are aligned to 16 bytes, with rows that begin at multiples of that or lie one behind the other, are taken in vectors, as are others
-///   whose columns are neighbours, but by gradients; all others are correct but slower.
+/// - Tensors that are aligned to 16 bytes, with rows that begin at multiples of that or lie one behind the other, are taken in vectors. So are others
+///   whose columns are neighbours, but not for gradients. What is left is correct but slower.
 ///
 /// A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same bits.
 ///

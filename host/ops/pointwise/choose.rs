@@ -35,12 +35,9 @@ pub(in crate::ops) fn estimate(device: &Device, kernel: &Compiled, bytes: usize,
     Cycles(((memory as f64 * slowness) as u64).saturating_add(Cycles::of_launch(kernel.arch)))
 }
 
-/// Columns from which on rows that begin anywhere are rather taken in vectors: fewer are mostly ends.
-const SHORT: usize = 64;
-
-/// How many times what memory would take vectors do of rows of so many columns that begin anywhere: their ends go by single elements.
-pub(in crate::ops) fn skewed(columns: usize) -> f64 {
-    if columns < SHORT { 4.0 } else { 1.2 }
+/// How many times what memory would take vectors do of rows of so many pieces that begin anywhere: their ends go by single elements, for which a whole warp waits.
+pub(in crate::ops) fn skewed(pieces: usize) -> f64 {
+    1.2 + (24.0 / pieces.max(1) as f64).min(2.8)
 }
 
 /// The same of single elements.
@@ -127,7 +124,7 @@ impl Choice for Call<'_> {
             return Err(Rejection::Multiples { what: "bytes of columns", of: kernel.bytes });
         }
         let slowness = match vectors {
-            true if kernel.anywhere => skewed(self.columns),
+            true if kernel.anywhere => skewed(self.columns / kernel.piece.max(1) as usize),
             true => 1.0,
             false => SINGLE,
         };

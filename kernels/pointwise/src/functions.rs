@@ -21,7 +21,7 @@ pub struct Computed {
     /// Bit i is 1 where all columns of a row of tensor i are one element: its stride is 0.
     pub repeated: u32,
     /// Bit i is 1 where pieces of input i begin anywhere, and bit 3 where rows of the result do; else they begin at multiples of 16 bytes, or
-    /// of a piece's size. Pieces begin where those of the result do.
+    /// of a piece's size. Pieces begin at vectors of the result.
     pub skewed: u32,
     /// The number of the inputs' [`Number`].
     pub from: u32,

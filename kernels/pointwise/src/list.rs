@@ -47,7 +47,7 @@ pub struct PointwiseKernel {
     pub bytes: u32,
     /// Pieces of each tensor that a thread has: of rotary embedding, the heads.
     pub each: u32,
-    /// Whether rows of neighbouring elements begin anywhere: their first pieces are shorter, so that others of what is written begin at vectors.
+    /// Of gated units, whether rows of neighbouring elements begin anywhere: their first pieces are shorter, so that others of what is written begin at vectors.
     pub anywhere: bool,
     /// Elements of a tile of the two dimensions that change places, y's neighbours first; 0 where none do.
     pub tile: [u32; 2],

@@ -120,7 +120,7 @@ pub(crate) fn span(piece: u32, v: usize, skew: u32, columns: u32) -> (u32, u32) 
 /// Whether there is room for a whole piece on either side of the one from this column on.
 #[inline(always)]
 pub(crate) fn is_inner(first: u32, v: usize, columns: u32) -> bool {
-    first >= v as u32 && first + 2 * v as u32 <= columns
+    first >= v as u32 && columns.saturating_sub(first) >= 2 * v as u32
 }
 
 /// `BYTES` bytes from an address on, 1 to 16, low ones first; those of `outside` where there are none.

@@ -127,7 +127,7 @@ impl<T: Element, const V: usize, const CTAS: usize> ForEach for Rows<T, V, CTAS>
                     warps.put(thread / 32, state);
                 }
                 sync::syncthreads();
-                // Of the others nobody asks.
+                // The other warps' states are not used.
                 if own < 32 {
                     state = warps.merged::<F>(thread >> log << (log - 5), threads / 32);
                 }
