@@ -102,6 +102,8 @@ impl Side {
         }
         let count = count.max(1);
         let unit = if in_turn { count } else { 1 };
+        // `div_ceil` takes a register that the kernel of 128 columns does not have.
+        #[allow(clippy::manual_div_ceil)]
         let steps = (left / unit + parts - 1) / parts * unit;
         let begin = (part * steps).min(left);
         let j = first + begin % count;
