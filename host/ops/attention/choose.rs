@@ -160,7 +160,7 @@ impl Choice for Problem {
 /// The time of a persistent kernel: waves of tiles, each as many blocks of keys as a tile sees in the mean.
 ///
 /// The constants are of an H200: of both products' steps 4096 take a cycle, of exponentials 16, of which half hide under the
-/// products, with a third warpgroup three fifths, of a single one none; a block of fewer than 128 keys takes 180 for what it waits for at its ends, a tile's load and epilogue
+/// products, with a third warpgroup three fifths, of a single one none; a block of fewer than 128 keys takes 180 where warpgroups wait for each other at its ends, a tile's load and epilogue
 /// some 2000 cycles, or 5500 where O does not go through shared memory, a launch 3000. `mma.sync` is
 /// taken to have a quarter of that rate and to hide nothing, element-wise loads a sixteenth.
 fn estimate(problem: &Problem, kernel: &Compiled, sms: u32) -> Estimate {
@@ -188,7 +188,9 @@ fn estimate(problem: &Problem, kernel: &Compiled, sms: u32) -> Estimate {
     let along = (queries as u64).div_ceil(m);
     let tiles = (batch as u64).saturating_mul(heads as u64).saturating_mul(along);
     let waves = tiles.div_ceil(u64::from(sms).max(1));
-    let block = m * n * (d + dv) / 4096 * slowness + m * n / 16 * shown / 100 + if n < 128 { 180 } else { 0 };
+    let block = m * n * (d + dv) / 4096 * slowness
+        + m * n / 16 * shown / 100
+        + if m >= 128 && n < 128 { 180 } else { 0 };
     // No more than lists have room for.
     let most = match problem.sequences {
         AnySequences::Listed(listed) => u64::from(listed.most * listed.key_block.divisor) / n,

@@ -71,15 +71,18 @@ impl Problem {
             // Of a walk of so many thousandths of a block of each head; in turn parts are of whole heads.
             let part = |walk: u64| {
                 let heads = if in_turn { shared.div_ceil(parts) * 1000 } else { shared * 1000 / parts };
-                (walk * heads / 1000 * step / 1000).max(step)
+                (walk.saturating_mul(heads) / 1000).saturating_mul(step).max(1000 * step) / 1000
             };
             let (longest, mean) = (part(walks.longest * 1000), part(walks.mean));
             let units = all * parts;
-            let walk =
-                if even { units.div_ceil(sms) * mean } else { longest.max(units * mean / sms + mean / 2) };
+            let walk = if even {
+                units.div_ceil(sms).saturating_mul(mean)
+            } else {
+                longest.max(units.saturating_mul(mean) / sms + mean / 2)
+            };
             let moved = units * m * u64::from(kernel.columns[0]) * 4 * 2 * 2;
             let summed = if parts == 1 { 0 } else { moved / BYTES + Cycles::of_launch(kernel.arch) };
-            walk + units.div_ceil(sms) * TILE + summed
+            walk.saturating_add(units.div_ceil(sms) * TILE + summed)
         };
         (1..=CHOSEN).min_by_key(cycles).unwrap_or(1)
     }

@@ -21,7 +21,8 @@ pub(super) const MOST: usize = 65535;
 const IN_L2: usize = 32 << 20;
 /// The most tiles of a head that begin together where they add in turn.
 const BEGIN_TOGETHER: usize = 4;
-/// A tile is some 1.3 steps behind the one before it of its head: with a head for each of `WAIT` / (steps of an SM) SMs the last to begin waits for a twentieth of all steps.
+/// Heads at work together, times an SM's steps, are at least so many times the SMs: a tile is some 1.3 steps behind the one before it of its head, and the last of those that
+/// begin together then waits for a twentieth of an SM's steps.
 const WAIT: usize = 26;
 
 /// What is added to scores, and where the gradients by it go.
