@@ -152,7 +152,8 @@ impl<'a> AttentionGradient<'a> {
         AttentionGradient { deterministic: true, ..self }
     }
     /// Divides the blocks of queries that a tile of keys meets, of all heads that share it, into so many parts, 1 to 1024, each with a dK and a dV in f32, which are then
-    /// added up: few tiles are divided among more SMs. [Deterministic](Self::deterministic) parts are of whole heads. Unless set, it is chosen so that all SMs have work.
+    /// added up: few tiles are divided among more SMs. [Deterministic](Self::deterministic) parts are of whole heads. More than one
+    /// takes a Hopper GPU and neither slopes nor a bias: else no kernel is found. Unless set, it is chosen so that all SMs have work.
     pub fn splits(self, splits: usize) -> Self {
         AttentionGradient { splits: Some(splits), ..self }
     }

@@ -129,7 +129,7 @@ where
         RoundingKernel { element: T::NAME, tile: [BN as u32, (PARTS * D) as u32], parts: PARTS as u32 };
 }
 
-/// A kernel that adds up parts of heads.
+/// A kernel that adds up parts of walks.
 #[derive(Clone, Copy, Debug)]
 pub struct SummingKernel {
     /// The element type of dK and dV.
@@ -234,7 +234,7 @@ kernels! {
 }
 
 kernels! {
-    /// The kernels that add up parts of heads.
+    /// The kernels that add up parts of walks.
     pub static SUMMING: SummingKernel;
 
     for T in [f16, bf16] {
