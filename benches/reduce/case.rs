@@ -80,9 +80,15 @@ pub fn all() -> Vec<Case> {
     all
 }
 
-/// The same, and sums over the rows and the columns of matrices that these words name, such as `777x1001`.
+/// The same, and sums over the rows and the columns of matrices that these words name, such as `777x1001`, and as many of the largest elements
+/// of their rows as words say.
 pub fn named(words: &[String]) -> Vec<Case> {
     let mut cases = all();
+    let found = || words.iter().flat_map(|word| word.split(',')).filter_map(|word| word.parse().ok());
+    for [rows, cols] in unlisted(words, &[]) {
+        let ops = found().filter(|found| *found <= cols).map(Op::TopK);
+        cases.extend(ops.flat_map(|op| TYPES.map(|dtype| Case { op, dtype, rows, cols })));
+    }
     for [rows, cols] in unlisted(words, &ROWS) {
         let ops = [Op::Rows(Reduction::Sum), Op::Columns(Reduction::Sum)];
         cases.extend(TYPES.iter().flat_map(|&dtype| ops.map(|op| Case { op, dtype, rows, cols })));

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! WORDS select cases, by operator, type, and the shape or its beginning: `columns f16 8192`; sums over the rows or columns of shapes that are in no table are
-//! measured too: `columns f16 777x1001`. The table takes a CUDA graph over
+//! measured too: `columns f16 777x1001`, and so are the largest elements of their rows: `top_k 50 f16 777x1001`. The table takes a CUDA graph over
 //! rotating tensors, all variants in one run and in shuffled order, and gives medians. Each case's results are compared with f64 first.
 
 mod case;

@@ -171,6 +171,11 @@ pub fn long_rows(device: &Device) -> Outcome {
     (x[69_999], x[3], x[30_000]) = (1.0, 0.5, f32::NAN);
     check(device, &x, packed(1, x.len()), 300, false)?;
     check(device, &vec![bf16::from_f32(2.0); 40_001], packed(1, 40_001), 1000, true)?;
+    // In order, so that all of the largest lie together.
+    let rising: Vec<f32> = (0..50_000).map(|i| i as f32 - 20_000.0).collect();
+    for least in [false, true] {
+        check(device, &rising, packed(1, rising.len()), 40, least)?;
+    }
     Ok(())
 }
 

@@ -38,9 +38,11 @@ pub fn top_k<T: FloatElement, I: IndexElement>(
 /// - Rows of contiguous elements are read in vectors, wherever they begin; all others are correct but slower.
 ///
 /// Up to 16 elements of rows of up to 4096 are found by the lanes of a warp, of which some share a row and merge sorted lists (Batcher
-/// 1968). All others by radix select (as in Alabi et al. 2012) until what is left has room in shared memory, then a bitonic sort: rows
-/// of which a CTA has up to 4096 elements are read once, longer ones twice or, where many elements begin with the same digits as the last
-/// one that is found, more often. The values that are found are read once more. A call allocates nothing and does not wait; it can be captured in a [`Graph`](crate::Graph). The same call gives the same result.
+/// 1968). All others in two passes: as many of the largest of groups of elements as are wanted, of all of a long row or of up to an eighth of
+/// it, bound what can be among the largest, and what is not less than the last of them is listed in shared memory, where radix select (as in Alabi et
+/// al. 2012) and a bitonic sort do the rest. Where too many are not less, as in rows of a few different values, radix select goes over the row
+/// as often as its digits need. The values that are found are read once more. A call allocates nothing and does not wait; it can be
+/// captured in a [`Graph`](crate::Graph). The same call gives the same result.
 ///
 /// ```
 /// use tilewright::ops::top_k;

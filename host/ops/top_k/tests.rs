@@ -21,7 +21,7 @@ fn chosen([rows, columns]: [usize; 2], found: usize) -> (&'static str, u32) {
     let kernel = problem.choose(None).unwrap().descriptor();
     let lanes = match kernel.row {
         RowOf::Lanes(list) => 1 << problem.best_lanes(list).0,
-        RowOf::Ctas(_) => 0,
+        RowOf::Ctas { .. } => 0,
     };
     (kernel.name, lanes)
 }
@@ -39,8 +39,9 @@ fn lanes_share_short_rows() {
 
 #[test]
 fn ctas_take_all_others() {
-    assert_eq!(chosen([16_384, 128], 17).0, "top_k_sm_90_f32");
-    assert_eq!(chosen([16_384, 4097], 8).0, "top_k_sm_90_f32");
+    assert_eq!(chosen([16_384, 128], 17).0, "top_k_sm_90_f32_w4");
+    assert_eq!(chosen([16_384, 4097], 8).0, "top_k_sm_90_f32_w4");
+    assert_eq!(chosen([16_384, 4097], 513).0, "top_k_sm_90_f32");
     assert_eq!(chosen([256, 32_000], 64).0, "top_k_sm_90_f32");
     assert_eq!(chosen([1, 151_936], 64).0, "top_k_sm_90_f32_c8");
 }

@@ -5,7 +5,7 @@ use tilewright_device::tile::{Collective, Element, Overlapped, Overlaps, Simt};
 use tilewright_device::{bf16, f16, kernels};
 
 use crate::columns::reduce_columns;
-use crate::largest::{MAX_COLUMNS, MAX_FOUND, MAX_SHORT, top_k, top_k_short};
+use crate::largest::{MAX_COLUMNS, MAX_SHORT, most_found, top_k, top_k_short};
 use crate::rows::reduce_rows;
 
 /// What the host chooses a kernel of reductions by.
@@ -45,8 +45,13 @@ impl<P: Collective + Overlaps, T: Element, const V: usize> Described for reduce_
 /// What takes a row of which the largest elements are sought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowOf {
-    /// A CTA, or so many of a cluster.
-    Ctas(u32),
+    /// The CTAs of a cluster.
+    Ctas {
+        /// How many: 1 without a cluster.
+        ctas: u32,
+        /// Threads of each.
+        threads: u32,
+    },
     /// Some lanes of a warp, each of which has a list of so many elements.
     Lanes(u32),
 }
@@ -70,9 +75,9 @@ impl<P: Collective + Overlaps, T: Element, const V: usize, const CTAS: usize> De
     type Description = TopKKernel;
     const DESCRIPTION: TopKKernel = TopKKernel {
         element: T::NAME,
-        row: RowOf::Ctas(CTAS as u32),
+        row: RowOf::Ctas { ctas: CTAS as u32, threads: P::THREADS },
         columns: MAX_COLUMNS,
-        found: MAX_FOUND,
+        found: most_found(P::THREADS),
     };
 }
 
@@ -105,6 +110,7 @@ kernels! {
 
     for (T, VECTOR) in [(f16, 8), (bf16, 8), (f32, 4)] {
         sm_90: [top_k_sm_90_ T]: top_k<Overlapped<16>, T, VECTOR, 1>;
+        sm_90: [top_k_sm_90_ T _w4]: top_k<Overlapped<4>, T, VECTOR, 1>;
         sm_90: [top_k_sm_90_ T _c8]: top_k<Overlapped<16>, T, VECTOR, 8>;
         sm_80: [top_k_sm_80_ T]: top_k<Simt<16>, T, VECTOR, 1>;
         for K in [8, 16] {

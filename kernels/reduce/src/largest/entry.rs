@@ -71,6 +71,22 @@ impl Keys {
         Keys { infinity: infinity.bits() << Self::shift::<T>(), flip: if least { all } else { 0 } }
     }
 
+    /// A word whose elements' signs change where the least are wanted.
+    #[inline(always)]
+    pub(super) fn signs<T: Element>(&self) -> u32 {
+        let signs = if T::BYTES == 2 { 0x8000_8000 } else { 1 << 31 };
+        if self.flip != 0 { signs } else { 0 }
+    }
+
+    /// The least value that comes no later than an entry, its sign changed where the least are wanted; NaN if there is none.
+    #[inline(always)]
+    pub(super) fn value<T: Element>(&self, entry: Entry) -> f32 {
+        // As the keys of the largest are: those of the least are the others' of values with other signs, but for zeros, of which -0 comes first here.
+        let sign = 1 << 31;
+        let bits = if entry.key & sign != 0 { entry.key & !sign } else { !entry.key };
+        T::from_bits(bits >> Self::shift::<T>()).to_f32()
+    }
+
     /// Of the bits of an element. NaN is larger than all numbers; -0 is 0.
     #[inline(always)]
     pub(super) fn entry<T: Element>(&self, bits: u32, column: u32) -> Entry {

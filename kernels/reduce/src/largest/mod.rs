@@ -18,7 +18,7 @@ use tilewright_device::tile::{Collective, Cta, Element, InBlock, Overlaps, block
 use entry::{Entry, Keys};
 use select::{Room, Search};
 use sort::sort;
-use source::{Columns, Listed, OfCluster};
+use source::{Columns, Largest, Listed, OfCluster};
 
 pub use entry::MAX_COLUMNS;
 pub use ranked::MAX_SHORT;
@@ -27,14 +27,10 @@ pub use short::{SHORT_THREADS, TopKShortArgs, top_k_short};
 use crate::elements::element;
 use crate::walk::Walk;
 
-/// Threads of a CTA.
-const THREADS: u32 = 512;
-
-/// The most elements of a row that are found.
-pub const MAX_FOUND: u32 = 2048;
-
-/// Entries that are listed while the row is read; so many columns are listed whole.
-const LISTED: u32 = 4096;
+/// The most elements of a row that a CTA of so many threads finds.
+pub const fn most_found(threads: u32) -> u32 {
+    4 * threads
+}
 
 /// Entries that are sorted at least, rather than found one by one.
 const SORTED: u32 = 128;
@@ -53,7 +49,7 @@ pub struct TopKWork {
     pub columns: u32,
     /// Columns of a CTA of a cluster.
     pub share: u32,
-    /// How many are found: 1 to [`MAX_FOUND`].
+    /// How many are found: 1 to four for each thread of a CTA.
     pub found: u32,
     /// Whether the least are wanted: 0 or 1.
     pub least: u32,
@@ -69,20 +65,25 @@ impl PassedAsIs for TopKWork {}
 
 /// values = the largest elements of every row, the largest first and of equal ones the first; indices = their columns.
 ///
-/// A CTA takes a row, or the `CTAS` of a cluster do. It finds digits of the last element that is wanted until those that are not less
-/// have room in shared memory, in as many passes over the row, and lists these in another; finds further digits there; sorts what is left.
-/// A cluster's CTAs do that with a share of the row each, but for the sorting, and the first one with what they have found.
+/// A CTA takes a row, or the `CTAS` of a cluster do. Its first pass finds the largest of some groups of elements: what is less than as many of
+/// these as are wanted is none of the largest. The second one lists all others in shared memory. Where there is no room for them, digits of the
+/// last element that is wanted are found until there is, in as many passes over the row, and another one lists what is left. Further digits are found in the list;
+/// the rest is sorted. A cluster's CTAs do that with a share of the row each, but for the sorting, and the first one with what they have
+/// found.
 ///
 /// Lists are in any order, but no two entries are equal: results are the same each time.
-#[kernel(program = P, cluster = [CTAS as u32, 1, 1], min_ctas = 2)]
+#[kernel(program = P, cluster = [CTAS as u32, 1, 1], min_ctas = 1024 / P::THREADS)]
 pub fn top_k<P, T: Element, const V: usize, const CTAS: usize>(mut cta: Cta<P>, work: InBlock<TopKWork>)
 where
     P: Collective + Overlaps,
 {
-    const { assert!(P::THREADS == THREADS, "a CTA has as many threads as its digits need") };
-    let room = Room { at: cta.reserve(Room::BYTES, 16) };
-    let all = cta.reserve(LISTED * Entry::BYTES, 16);
-    let fewer = cta.reserve(MAX_FOUND * Entry::BYTES, 16);
+    let listed = const {
+        assert!(P::THREADS.is_multiple_of(32 * CTAS as u32), "each CTA's list has as many warps");
+        8 * P::THREADS
+    };
+    let room = Room::<P>::new(cta.reserve(Room::<P>::BYTES, 16));
+    let all = cta.reserve(listed * Entry::BYTES, 16);
+    let fewer = cta.reserve(most_found(P::THREADS) * Entry::BYTES, 16);
     let lists = cta.reserve(8, 8);
     let call = work.get();
     let row = block_x() / CTAS as u32;
@@ -103,15 +104,28 @@ where
 
     let most = found.next_power_of_two();
     let most = if most < SORTED { SORTED } else { most };
-    let own = if found < end - begin { found } else { end - begin };
-    let mut search = Search::new(own, end - begin);
-    search.narrow::<T>(room, LISTED, &source);
-    search.collect(room, all, &source);
-    let mut list = Listed { at: all, count: search.candidates };
+    let columns = end - begin;
+    let own = if found < columns { found } else { columns };
+    let mut list = Listed { at: all, count: 0 };
+    if columns > most {
+        // Of each thread's elements the largest of a few groups are a sample whose own last one that is wanted bounds the row's.
+        let mut apart = 1;
+        while apart < 8 && 8 * apart * own <= listed && columns >= 4 * apart * listed {
+            apart *= 2;
+        }
+        let mut search = Search::new(own, P::THREADS * Largest::GROUPS as u32);
+        search.narrow_by_keys::<P, T>(room, own + own / 4, &source.largest::<P>(apart));
+        list.count = search.collect(room, all, listed, &source);
+    }
+    let mut search = Search::new(own, columns);
+    if columns <= most || list.count > listed {
+        search.narrow::<P, T>(room, listed, &source);
+        list.count = search.collect(room, all, listed, &source);
+    }
     if list.count > most {
-        search.narrow::<T>(room, most, &list);
-        search.collect(room, fewer, &list);
-        list = Listed { at: fewer, count: search.candidates };
+        search.candidates = list.count;
+        search.narrow::<P, T>(room, most, &list);
+        list = Listed { at: fewer, count: search.collect(room, fewer, most, &list) };
     }
 
     if CTAS > 1 {
@@ -125,16 +139,10 @@ where
             sync::cluster_wait();
             if rank == 0 {
                 let source = OfCluster { lists, ctas: CTAS as u32 };
-                let (mut count, mut other) = (0, 0);
-                while other < CTAS as u32 {
-                    count += source.list(other).count;
-                    other += 1;
-                }
-                let mut search = Search::new(found, count);
-                search.narrow::<T>(room, most, &source);
+                let mut search = Search::new(found, source.count());
+                search.narrow::<P, T>(room, most, &source);
                 let to = if list.at == all { fewer } else { all };
-                search.collect(room, to, &source);
-                list = Listed { at: to, count: search.candidates };
+                list = Listed { at: to, count: search.collect(room, to, most, &source) };
             }
             sync::cluster_arrive_release();
             sync::cluster_wait();
@@ -145,7 +153,7 @@ where
     }
 
     // SAFETY: all threads execute it alike, behind the barrier of the list's collection.
-    unsafe { sort(list.at, list.count) };
+    unsafe { sort::<P>(list.at, list.count) };
     let call = work.get();
     let mut i = thread_x();
     while i < found {
@@ -155,7 +163,7 @@ where
             let bits = element::<T>(source.address(column), true);
             put::<T>(&call, row, i, bits, column, true);
         }
-        i += THREADS;
+        i += P::THREADS;
     }
 }
 

@@ -2,8 +2,8 @@
 
 use tilewright_device::arch::special::thread_x;
 use tilewright_device::arch::sync;
+use tilewright_device::tile::Collective;
 
-use super::THREADS;
 use super::entry::Entry;
 
 /// Sorts `count` entries at `at`, the greatest first; up to the next power of two there is room, which is filled with the least.
@@ -11,7 +11,7 @@ use super::entry::Entry;
 /// # Safety
 /// All threads execute it alike, behind a barrier behind the last write; nobody else uses the memory.
 #[inline(always)]
-pub(super) unsafe fn sort(at: u32, count: u32) {
+pub(super) unsafe fn sort<P: Collective>(at: u32, count: u32) {
     let all = if count < 2 { 1 } else { 1 << (u32::BITS - (count - 1).leading_zeros()) };
     // SAFETY: the caller's; a barrier is between a thread's write and another one's read. Warps exchange within blocks of 64 entries alone
     // while the distance is up to 32.
@@ -19,7 +19,7 @@ pub(super) unsafe fn sort(at: u32, count: u32) {
         let mut i = count + thread_x();
         while i < all {
             Entry::LEAST.store(at + i * Entry::BYTES);
-            i += THREADS;
+            i += P::THREADS;
         }
         sync::syncthreads();
         let mut run = 2;
@@ -36,7 +36,7 @@ pub(super) unsafe fn sort(at: u32, count: u32) {
                         b.store(one);
                         a.store(other);
                     }
-                    pair += THREADS;
+                    pair += P::THREADS;
                 }
                 if distance > 32 || distance == 1 && run > 32 {
                     sync::syncthreads();
