@@ -65,7 +65,10 @@ fn build() -> Result<Vec<Program>, String> {
     }
     let messages = String::from_utf8_lossy(&output.stdout);
     let messages = messages.lines().filter_map(|text| serde_json::from_str::<Value>(text).ok());
-    Ok(messages.filter_map(|message| program(&message)).collect())
+    let mut programs: Vec<_> = messages.filter_map(|message| program(&message)).collect();
+    // Those with the most source take the longest: first, so that none is left alone at the end.
+    programs.sort_by_cached_key(|program| std::cmp::Reverse(program.source_len()));
+    Ok(programs)
 }
 
 /// The program that a message of cargo's tells of, if it is one of tests.
@@ -93,6 +96,13 @@ fn libraries() -> Result<std::ffi::OsString, String> {
 const LIBRARIES: &str = if cfg!(windows) { "PATH" } else { "LD_LIBRARY_PATH" };
 
 impl Program {
+    /// Bytes of the files beside its first one.
+    fn source_len(&self) -> u64 {
+        let folder = root().join(&self.name);
+        let files = folder.parent().and_then(|folder| folder.read_dir().ok()).into_iter().flatten().flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
+    }
+
     /// Runs it to its end, and gives what it printed.
     fn run(&self, libraries: &std::ffi::OsStr) -> (String, Done) {
         let mut command = Command::new(&self.executable);
