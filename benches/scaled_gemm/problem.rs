@@ -82,7 +82,8 @@ impl<A: ScaledInput<B>, B: Element, U: ScaledOutput> Matrices<A, B, U> {
         let Case { kind, m, n, k } = case;
         let sets = sets(device, case.bytes());
         // Lines of parts are rounded up to 32 elements.
-        let parts = if kind == Kind::Precise { 3 * (m + n) * k.next_multiple_of(32) } else { 0 };
+        // Those of a product of f32, or as many sums as a device's CTAs have.
+        let parts = if kind == Kind::Precise { 3 * (m + n) * k.next_multiple_of(32) } else { 1 << 23 };
         let scales = |of_a: &[usize], of_b: &[usize]| {
             Ok::<_, tilewright::Error>(Some([
                 Tensor::filled(device, 1.0, of_a)?,
@@ -165,13 +166,20 @@ impl<A: ScaledInput<B>, B: Element, U: ScaledOutput> Problem for Matrices<A, B, 
         let (a, b, mut c) =
             (self.a.view().select(0, set)?, self.b.view().select(0, set)?, self.c.borrow_mut());
         let mut c = c.view_mut().select(0, set)?;
-        self.with(kernel, |gemm| match self.case.kind {
-            // Graphs capture it.
-            Kind::Precise => {
-                let (views, mut room) = (ScaledGemmViews::default(), self.workspace.borrow_mut());
-                gemm.plan(&a, &b, &c)?.run_in(stream, &a, &b, &mut c, &views, &mut room.view_mut())
-            }
-            _ => gemm.run(stream, &a, &b, &mut c),
-        })
+        let plan = self.with(kernel, |gemm| gemm.plan(&a, &b, &c))?;
+        let (mut amax, mut room) = (self.amax.as_ref().map(RefCell::borrow_mut), self.workspace.borrow_mut());
+        let scale = |i: usize| self.scales.as_ref().map(|scales| scales[i].view());
+        let views = ScaledGemmViews {
+            scale_a: scale(0),
+            scale_b: scale(1),
+            scale_c: self.scale_c.as_ref().map(Tensor::view),
+            amax: amax.as_mut().map(|amax| amax.view_mut()),
+            bias: None,
+        };
+        // Graphs capture it.
+        if room.len() < plan.workspace_len() {
+            *room = Tensor::uninit(stream.device(), &[plan.workspace_len()])?;
+        }
+        plan.run_in(stream, &a, &b, &mut c, &views, &mut room.view_mut())
     }
 }

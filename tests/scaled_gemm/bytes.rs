@@ -1,5 +1,7 @@
 //! C of e4m3, with a scale and its largest magnitude.
 
+use std::collections::BTreeSet;
+
 use tilewright::ops::{Activation, ScaledGemm, ScaledGemmViews, ScaledOutput};
 use tilewright::{
     Device, Error, F8E4M3, F8E5M2, Result, Stream, Tensor, TensorView, TensorViewMut, bf16, f16,
@@ -230,6 +232,43 @@ pub fn planned(device: &Device) -> Outcome {
     let error = plan.run(&stream, &case.a.view(), &case.b.view(), &mut c.view_mut(), &views);
     let text = error.expect_err("amax is missing").to_string();
     assert!(text.starts_with("`amax` was not given"), "{text}");
+    Ok(())
+}
+
+/// Kernels that divide the depth of tiles among all CTAs: in a workspace that holds anything, several times, and without one in a graph.
+pub fn streamed(device: &Device) -> Outcome {
+    let stream = Stream::new(device)?;
+    let (mut all, mut divided) = (BTreeSet::new(), BTreeSet::new());
+    // Few tiles with deep sums, of one row too; more tiles than CTAs.
+    for size in [[100, 120, 4112], [60, 64, 4096], [1, 50, 3056], [153, 130, 2048], [300, 1040, 1168]] {
+        let case = Exact::new(device, size, |x| x)?;
+        let [m, n, _] = size;
+        let mut c = Tensor::<f16>::zeros(device, &[m, n])?;
+        let want: Vec<_> = case.numbers.iter().map(|&x| f16::from_f32(x)).collect();
+        let (a, b, views) = (case.a.view(), case.b.view(), ScaledGemmViews::default());
+        let gemm = ScaledGemm::new().alpha(ALPHA);
+        let names: Vec<_> = gemm.candidates(&a, &b, &c.view_mut())?.iter().map(|one| one.name()).collect();
+        let names = names.into_iter().filter(|name| name.ends_with("_stream"));
+        for name in names {
+            let plan = ScaledGemm::new().alpha(ALPHA).kernel(name).plan(&a, &b, &c.view_mut())?;
+            all.insert(name);
+            if plan.workspace_len() > 0 {
+                divided.insert(name);
+            }
+            let mut room = Tensor::filled(device, f32::NAN, &[plan.workspace_len()])?;
+            for _ in 0..2 {
+                c.view_mut().fill(&stream, f16::NAN)?;
+                plan.run_in(&stream, &a, &b, &mut c.view_mut(), &views, &mut room.view_mut())?;
+                assert_eq!(c.to_vec_on(&stream)?, want, "{name} {size:?}");
+            }
+            c.view_mut().fill(&stream, f16::NAN)?;
+            let graph = stream.capture(|stream| plan.run(stream, &a, &b, &mut c.view_mut(), &views))?;
+            // SAFETY: what it was captured with is alive, and nobody else uses it.
+            unsafe { graph.launch(&stream)? };
+            assert_eq!(c.to_vec_on(&stream)?, want, "{name} {size:?}, captured");
+        }
+    }
+    assert!(!all.is_empty() && all == divided, "{all:?} divide tiles; {divided:?} did");
     Ok(())
 }
 

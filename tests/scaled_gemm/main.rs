@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         .device(Arch::Sm90a, "sums that f16 does not hold become infinite", numbers::overflow)
         .device(Arch::Sm90a, "sums of exact products are exact", numbers::exact)
         .device(Arch::Sm90a, "a plan runs on other tensors", sizes::planned)
+        .device(Arch::Sm90a, "all CTAs divide tiles, where they have a workspace", bytes::streamed)
         .device(Arch::Sm90a, "C of e4m3, on every kernel, anywhere", bytes::sizes)
         .device(
             Arch::Sm90a,

@@ -20,13 +20,13 @@ mod absent;
 mod candidate;
 mod choice;
 mod descriptor;
-#[cfg(any(feature = "dequant_gemm", feature = "gemm"))]
+#[cfg(any(feature = "dequant_gemm", feature = "gemm", feature = "scaled_gemm"))]
 mod number;
 mod operand;
 mod plan;
 mod rejection;
 mod table;
-#[cfg(any(feature = "dequant_gemm", feature = "gemm"))]
+#[cfg(any(feature = "dequant_gemm", feature = "gemm", feature = "scaled_gemm"))]
 mod tile_parts;
 #[cfg(any(feature = "attention", feature = "mla", feature = "scaled_gemm"))]
 mod units;
@@ -45,14 +45,14 @@ pub(super) use absent::absent;
 pub use candidate::Candidate;
 pub use choice::Choice;
 pub use descriptor::{Cycles, Descriptor, Estimate, Rated};
-#[cfg(any(feature = "dequant_gemm", feature = "gemm"))]
+#[cfg(any(feature = "dequant_gemm", feature = "gemm", feature = "scaled_gemm"))]
 use number::launch_number;
 pub(super) use operand::{Copies, Operand, PIECE, expect_mapped};
 pub use plan::Plan;
 pub(super) use plan::explained;
 pub use rejection::Rejection;
 pub use table::Table;
-#[cfg(any(feature = "dequant_gemm", feature = "gemm"))]
+#[cfg(any(feature = "dequant_gemm", feature = "gemm", feature = "scaled_gemm"))]
 pub(super) use tile_parts::TileParts;
 #[cfg(feature = "gemm")]
 pub(super) use tile_parts::whole_tiles;

@@ -5,7 +5,7 @@ use std::fmt;
 use tilewright_scaled_gemm::{Mode, ScaledKernel};
 
 use super::problem::Problem;
-use super::table::{Compiled, Kind, kernels};
+use super::table::{BOX, Compiled, Kind, kernels};
 use crate::ops::frame::{self, Choice, Copies, Operand, Rated, Rejection};
 use crate::tensor::Reading;
 use crate::{Arch, Device, KernelSet, Result};
@@ -42,9 +42,10 @@ impl Rated for ScaledKernel {
         self.tile
     }
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ScaledKernel { tile: [m, n, k], stages, split, row_major, .. } = self;
+        let ScaledKernel { tile: [m, n, k], stages, split, stream, row_major, .. } = self;
         let of = if *row_major { "" } else { " of the transposed product" };
-        write!(f, "tiles of {m} x {n} x {} bytes{of}, {stages} stages, split-K {split}", 2 * k)
+        write!(f, "tiles of {m} x {n} x {} bytes{of}, {stages} stages, ", 2 * k)?;
+        if *stream { write!(f, "stream-K") } else { write!(f, "split-K {split}") }
     }
 }
 
@@ -87,40 +88,81 @@ impl Choice for Selection<'_> {
                 Operand { name, reading, row_major: true, line: k }.check(Copies::of(kernel.arch))?;
             }
         }
+        if kernel.stream && k == 0 {
+            return Err(Rejection::Because("it divides a depth, of which there is none"));
+        }
         let [m, n] = if kernel.row_major { [m, n] } else { [n, m] };
         Ok(estimate(kernel, [m, n, k], self.problem.device.sm_count()))
     }
 }
 
-/// The time of a persistent kernel: waves of tiles, each a number of steps, each bound by the tensor cores or by what the L2
-/// delivers to an SM.
+/// The time of a step of [`STEP`] in a tile, bound by the tensor cores or by what the L2 delivers to an SM.
 ///
 /// The constants are those of GEMMs of 16-bit elements, with units in their place: 28 units' products of a tile's columns and rows take a
-/// cycle for each step of 64, 53 bytes arrive a cycle, a tile's epilogue takes a cycle for 8 elements, a launch 3000, and handing over
-/// partial sums 1000. `mma.sync` has half of that rate.
+/// cycle for each step of 64, 53 bytes arrive a cycle. `mma.sync` has half of that rate.
 ///
 /// Where sums of 128 are added up apart, 24 units' products take a cycle, 26 where three warpgroups share the tensor cores, 20 with scales of blocks, and five
-/// eighths of that where a sum is too short to hide another's addition; an epilogue takes 800 cycles more (four shapes on an H100, 2026-11-27).
+/// eighths of that where a sum is too short to hide another's addition (four shapes on an H100, 2026-11-27), and five eighths again where a warpgroup is alone (six on an H200, 2026-11-30).
+fn step(kernel: &Compiled) -> u64 {
+    let [m, n, _] = kernel.tile.map(u64::from);
+    let (cluster, split) = (u64::from(kernel.cluster[0]), u64::from(kernel.split));
+    let slowness = if kernel.arch == Arch::Sm90a { 1 } else { 2 };
+    let units = match kernel.mode {
+        Mode::Straight => 28,
+        Mode::Promoted if kernel.threads == 4 * 128 => 26,
+        Mode::Promoted => 24,
+        Mode::Blocks => 20,
+    };
+    let each = m * split / cluster;
+    let apart = kernel.mode != Mode::Straight;
+    let products = if apart && n < 128 { each * n * 8 / (5 * units) } else { each * n / units };
+    let products = if apart && kernel.consumers == 128 { products * 8 / 5 } else { products };
+    products.max((m + n) * split / cluster * STEP * 2 / 53) * slowness
+}
+
+/// What it takes to hand over the sums of so many parts of a tile: 3000 cycles, and one for each 14 sums (20 shapes on an H200, 2026-11-30).
+fn handing(kernel: &Compiled, parts: u64) -> u64 {
+    let [m, n, _] = kernel.tile.map(u64::from);
+    if parts > 1 { 3000 + m * n * parts / 14 } else { 0 }
+}
+
+/// The parts of each tile's steps that take the least time where so many CTAs run at a time: 1 of a kernel that does not divide tiles, and where more would
+/// leave none for some tiles. Parts of several tiles for a CTA gained 4% where they gained, and cost up to 28% elsewhere (15 shapes on an H200, 2026-11-30).
+pub(super) fn parts(kernel: &Compiled, [tiles, steps, ctas]: [u64; 3]) -> u64 {
+    let most = if kernel.stream { ctas / tiles.max(1) } else { 1 };
+    let time = |parts: u64| steps.div_ceil(parts).saturating_mul(step(kernel)) + handing(kernel, parts);
+    (1..=most.max(1)).min_by_key(|&parts| time(parts)).unwrap_or(1)
+}
+
+/// The time of a persistent kernel: waves of tiles, each a number of [steps](step), all no less than memory takes for the operands, of which an H200 brings 2200
+/// bytes a cycle. A tile's epilogue takes a cycle for 8 elements, 800 more where sums of 128 are added up apart, a launch 3000, and handing over partial sums in a cluster 1000.
+/// What TMA reads outside of the operands counts twice where there are few rows, and no other tile hides it.
 fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> Estimate {
     let [m, n, _] = kernel.tile.map(u64::from);
     let (cluster, split) = (u64::from(kernel.cluster[0]), u64::from(kernel.split));
     let each = m * split / cluster;
     let [rows, columns, k] = size.map(|size| size as u64);
     let ctas = rows.div_ceil(m).saturating_mul(columns.div_ceil(n)).saturating_mul(cluster);
-    let waves = ctas.div_ceil(u64::from(sms).max(1));
-    let slowness = if kernel.arch == Arch::Sm90a { 1 } else { 2 };
-    let (units, scales) = match kernel.mode {
-        Mode::Straight => (28, 0),
-        Mode::Promoted if kernel.threads == 4 * 128 => (26, 800),
-        Mode::Promoted => (24, 800),
-        Mode::Blocks => (20, 800),
-    };
-    let short = kernel.mode != Mode::Straight && n < 128;
-    let products = if short { each * n * 8 / (5 * units) } else { each * n / units };
-    let step = products.max((m + n) * split / cluster * STEP * 2 / 53) * slowness;
+    let sms = u64::from(sms).max(1);
+    let waves = ctas.div_ceil(sms);
     let steps = k.div_ceil(STEP).div_ceil(split);
-    let sums = if split > 1 { 1000 } else { 0 };
-    let cycles =
-        waves.saturating_mul(steps.saturating_mul(step) + each * n / 8 + scales + sums).saturating_add(3000);
-    Estimate { ctas, waves, cycles }
+    let parts = parts(kernel, [ctas, steps, sms]);
+    let main = waves.saturating_mul(steps.div_ceil(parts)).saturating_mul(step(kernel));
+    let (read, inside) = (rows.next_multiple_of(m), rows.next_multiple_of(BOX.into()));
+    let lines = if kernel.stream && !kernel.row_major && columns < n {
+        columns.next_multiple_of(8)
+    } else {
+        columns.next_multiple_of(n)
+    };
+    let outside = |main: u64, read: u64, inside: u64| main.saturating_mul(2 * read - inside) / read.max(1);
+    let main = if rows.min(columns) <= 512 {
+        outside(outside(main, read, inside), lines, columns.next_multiple_of(8))
+    } else {
+        main
+    };
+    let memory = (rows + columns).saturating_mul(k * 2) / 2200;
+    let scales = if kernel.mode == Mode::Straight { 0 } else { 800 };
+    let sums = if split > 1 { 1000 } else { handing(kernel, parts) };
+    let cycles = main.max(memory).saturating_add(waves.saturating_mul(each * n / 8 + scales + sums));
+    Estimate { ctas: ctas * parts, waves, cycles: cycles.saturating_add(3000) }
 }

@@ -3,12 +3,12 @@
 use tilewright_device::arch::tma::{EVICT_FIRST, EVICT_NORMAL};
 use tilewright_device::tile::RasterOrder;
 
-use super::choose::Selection;
+use super::choose::{Selection, parts};
 use super::problem::Problem;
 use super::split::Splitting;
-use super::table::{self, Call, Compiled};
+use super::table::{self, Call, Compiled, Order};
 use super::{ScaledGemm, ScaledInput, ScaledOutput};
-use crate::ops::frame::{Choice, Named, Operands, Places, Plan, explained, of_shape, room};
+use crate::ops::frame::{Choice, Named, Operands, Places, Plan, TileParts, explained, of_shape, room};
 use crate::{AnyFunction, Element, Error, Result, Stream, TensorView, TensorViewMut};
 
 /// Rows that are taken together, so that CTAs which run at a time share their operands in L2.
@@ -44,6 +44,16 @@ struct Step {
     function: AnyFunction,
     problem: Problem,
     call: Call,
+    division: Option<Division>,
+}
+
+/// How CTAs take the tiles of a kernel that divides their depth.
+#[derive(Clone, Copy, Debug)]
+struct Division {
+    /// With memory for the sums of parts.
+    parts: TileParts,
+    /// Without: whole.
+    whole: TileParts,
 }
 
 /// What a [`ScaledGemmPlan`] runs on beside A, B and C: given where the plan was made with it.
@@ -128,9 +138,12 @@ impl ScaledGemmPlan {
         let order = tiles.and_then(|(rows, columns)| {
             RasterOrder::new(1, rows, columns, PANEL / m).map(|order| (order, rows, columns))
         });
-        let Some((order, row_tiles, column_tiles)) = order else {
+        let too_many = || {
             let allowed = format!("of at most {} tiles", RasterOrder::MAX_TILES);
-            return Err(Error::argument("c", of_shape(c.shape()), allowed));
+            Error::argument("c", of_shape(c.shape()), allowed)
+        };
+        let Some((order, row_tiles, column_tiles)) = order else {
+            return Err(too_many());
         };
         // What one row or column of tiles reads, no other CTA reads again.
         let written = rows.saturating_mul(columns);
@@ -138,20 +151,32 @@ impl ScaledGemmPlan {
             let little = written.saturating_mul(16) <= lines.saturating_mul(k);
             if tiles == 1 && little { EVICT_FIRST } else { EVICT_NORMAL }
         };
+        let function = table::function(c.device(), kernel)?;
+        let division = if kernel.stream {
+            let steps = u32::try_from(k.div_ceil(kernel.tile[2] as usize)).unwrap_or(u32::MAX);
+            let (tiles, resident) = (order.total(), function.resident_ctas().max(1));
+            let of = |whole, ctas| TileParts::new(order, steps, whole, ctas, [m, n], kernel.consumers);
+            let parts = parts(kernel, [tiles, steps, resident].map(u64::from)) as u32;
+            let divided = if parts > 1 { of(0, tiles * parts) } else { None };
+            let whole = of(tiles, resident).ok_or_else(too_many)?;
+            Some(Division { parts: divided.unwrap_or(whole), whole })
+        } else {
+            None
+        };
         let call = Call {
-            order,
+            order: Order::Tiles(order),
             alpha: gemm.alpha,
             activation: gemm.activation,
             policies: [policy(column_tiles, rows), policy(row_tiles, columns)],
             overlap: gemm.overlap,
         };
-        let function = table::function(c.device(), kernel)?;
-        let step = Step { splitting, kernel, function, problem, call };
+        let step = Step { splitting, kernel, function, problem, call, division };
         Ok(ScaledGemmPlan { choice, operands, launch: Some(step) })
     }
 
     /// Queues the product on `stream`. Parts of [precise](ScaledGemm::precise) products are in memory that the device keeps; where the stream is captured an
-    /// error says that they need a [workspace](Self::run_in).
+    /// error says that they need a [workspace](Self::run_in). So are sums of tiles whose depth CTAs divide, which where the stream is captured they do not without
+    /// a workspace.
     ///
     /// Fails when a view is not of the type, shape, strides and alignment that the plan was made for, lies on another device, or C or amax overlaps
     /// another; the error names it.
@@ -179,31 +204,53 @@ impl ScaledGemmPlan {
     ) -> Result<()> {
         let memory = Some(Named::room("workspace", workspace));
         let places = self.operands.places(stream, views.beside(a, b, c), memory)?;
-        self.launch(stream, &places, room(Some(workspace), self.workspace_len())?)
+        self.launch(stream, &places, Some(room(Some(workspace), self.workspace_len())?))
     }
 
-    /// Elements of the [workspace](Self::run_in) of a run: 0 but for [precise](ScaledGemm::precise) products.
+    /// Elements of the [workspace](Self::run_in) of a run: 0 but for [precise](ScaledGemm::precise) products and for sums of tiles whose depth CTAs divide.
     pub fn workspace_len(&self) -> usize {
-        self.launch.as_ref().and_then(|step| step.splitting.as_ref()).map_or(0, Splitting::len)
+        self.launch.as_ref().map_or(0, |step| {
+            step.splitting_len() + step.division.map_or(0, |division| division.parts.workspace)
+        })
     }
 
     pub(super) fn queue(&self, stream: &Stream, tensors: [Option<Named<'_>>; 8]) -> Result<()> {
         let places = self.operands.places(stream, tensors, None)?;
-        let len = self.workspace_len();
+        let (len, needed) = (self.workspace_len(), self.launch.as_ref().map_or(0, Step::splitting_len));
         if len == 0 || stream.is_captured()? {
-            return self.launch(stream, &places, room(None, len)?);
+            room(None, needed)?;
+            return self.launch(stream, &places, None);
         }
-        let lent = |address| self.launch(stream, &places, address);
-        stream.device().scratch().lend(stream, len * size_of::<f32>(), lent)
+        let lent = |address| self.launch(stream, &places, Some(address));
+        match stream.device().scratch().lend(stream, len * size_of::<f32>(), lent) {
+            Err(Error::OutOfMemory { .. }) if needed == 0 => self.launch(stream, &places, None),
+            done => done,
+        }
     }
 
-    fn launch(&self, stream: &Stream, places: &Places, workspace: u64) -> Result<()> {
-        let Some(Step { splitting, kernel, function, problem, call }) = &self.launch else { return Ok(()) };
-        let places = &places.with_room(workspace);
+    fn launch(&self, stream: &Stream, places: &Places, workspace: Option<u64>) -> Result<()> {
+        let Some(step) = &self.launch else { return Ok(()) };
+        let Step { splitting, kernel, function, problem, call, division } = step;
+        let places = &places.with_room(workspace.unwrap_or(0));
         if let Some(splitting) = splitting {
             splitting.run(stream, places)?;
         }
-        table::run(kernel, function, stream, &problem.placed(places), call)
+        let order = match (division, workspace) {
+            (None, _) => call.order,
+            (Some(Division { whole, .. }), None) => Order::Stream(whole.order(0), whole.ctas),
+            (Some(Division { parts, .. }), Some(address)) => {
+                let sums = address + (step.splitting_len() * size_of::<f32>()) as u64;
+                Order::Stream(parts.order(sums), parts.ctas)
+            }
+        };
+        table::run(kernel, function, stream, &problem.placed(places), &Call { order, ..*call })
+    }
+}
+
+impl Step {
+    /// Elements of the parts that operands are split into.
+    fn splitting_len(&self) -> usize {
+        self.splitting.as_ref().map_or(0, Splitting::len)
     }
 }
 

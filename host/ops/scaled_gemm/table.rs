@@ -4,8 +4,10 @@ use std::sync::LazyLock;
 
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
-use tilewright_device::tile::{Activation, EpilogueAbi, RasterOrder};
-use tilewright_scaled_gemm::{KERNELS, Mode, SCALED, ScaledGemmArgs, ScaledKernel, ToRangeAbi};
+use tilewright_device::tile::{Activation, EpilogueAbi, RasterOrder, StreamOrder};
+use tilewright_scaled_gemm::{
+    KERNELS, Mode, SCALED, ScaledGemmArgs, ScaledGemmStreamArgs, ScaledKernel, ToRangeAbi,
+};
 
 use super::problem::Problem;
 use crate::ops::frame::{Table, absent, expect_mapped};
@@ -13,7 +15,7 @@ use crate::tensor::{Layout, Untyped};
 use crate::{AnyFunction, Arch, DType, Device, Launch, Result, Stream};
 
 /// Lines of a TMA box of A.
-const BOX: u32 = 64;
+pub(super) const BOX: u32 = 64;
 
 /// The types of A and B where these are split into parts, which add up apart: in place of `tf32`.
 pub(super) const SPLIT: &str = "split f32";
@@ -33,10 +35,19 @@ pub(super) struct Kind {
     pub(super) fast: bool,
 }
 
+/// How CTAs take the tiles of C.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Order {
+    /// Whole, or their clusters divide the depth of each.
+    Tiles(RasterOrder),
+    /// So many CTAs divide the depth of all.
+    Stream(StreamOrder, u32),
+}
+
 /// What a launch needs beside the matrices.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
-    pub(super) order: RasterOrder,
+    pub(super) order: Order,
     pub(super) alpha: f32,
     pub(super) activation: Activation,
     /// L2 policies of A and B.
@@ -115,7 +126,12 @@ fn launch<R: Copy>(
     let (tma, c_rows) = (kernel.arch == Arch::Sm90a, kernel.row_major);
     let lines = |count| if tma { count } else { 0 };
     let mut a: GlobalAbi<(), 2> = a.arg(backend, true, lines(BOX))?;
-    let mut b: GlobalAbi<(), 2> = b.t()?.arg(backend, false, lines(kernel.box_lines))?;
+    // What TMA finds outside of a tensor takes it longer than what is inside.
+    let read = match kernel.stream && !kernel.row_major {
+        true => u32::try_from(n.next_multiple_of(8)).unwrap_or(u32::MAX).min(kernel.box_lines),
+        false => kernel.box_lines,
+    };
+    let mut b: GlobalAbi<(), 2> = b.t()?.arg(backend, false, lines(read))?;
     [a.policy, b.policy] = call.policies;
     if *k > 0 {
         expect_mapped(kernel.name, kernel.arch, [a.tma, b.tma])?;
@@ -149,13 +165,32 @@ fn launch<R: Copy>(
     // Numbers of 8 bits are stored from registers.
     let c_lines = if to_e4m3(kernel) { 0 } else { lines(kernel.box_lines) };
     let c: GlobalAbi<(), 2> = c.arg(backend, c_rows, c_lines)?;
-    let order = call.order;
-    let args = ScaledGemmArgs { a, b, c, line_scales, block_scales, order, epilogue, rounding };
-    let cluster = kernel.cluster[0];
-    let clusters = call.order.total().min(function.resident_ctas() / cluster).max(1);
-    let grid = Launch::grid([clusters * cluster, 1, 1]).pdl(call.overlap && tma);
-    // SAFETY: the arguments are those of `scaled_gemm`, with `rounding` for the kernel's type. The views that the matrices come from are borrowed by the
-    // caller, c and amax exclusively, and reach no further than their shapes, which the kernel keeps to. Programmatic launch only moves what precedes its wait
-    // for the preceding grid.
-    unsafe { function.launch_block(stream, &grid, &args) }
+    let grid = |ctas| Launch::grid([ctas, 1, 1]).pdl(call.overlap && tma);
+    // SAFETY: the arguments are those of `scaled_gemm`, or of `scaled_gemm_stream`, which has memory for its parts, with `rounding` for the kernel's type. The
+    // views that the matrices come from are borrowed by the caller, c and amax exclusively, and reach no further than their shapes, which the kernel keeps to.
+    // Programmatic launch only moves what precedes its wait for the preceding grid.
+    unsafe {
+        match call.order {
+            Order::Tiles(order) => {
+                let args = ScaledGemmArgs { a, b, c, line_scales, block_scales, order, epilogue, rounding };
+                let cluster = kernel.cluster[0];
+                let clusters = order.total().min(function.resident_ctas() / cluster).max(1);
+                function.launch_block(stream, &grid(clusters * cluster), &args)
+            }
+            Order::Stream(order, ctas) => {
+                let args = ScaledGemmStreamArgs {
+                    a,
+                    b,
+                    c,
+                    line_scales,
+                    block_scales,
+                    order,
+                    lines: read,
+                    epilogue,
+                    rounding,
+                };
+                function.launch_block(stream, &grid(ctas), &args)
+            }
+        }
+    }
 }

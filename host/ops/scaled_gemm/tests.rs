@@ -47,7 +47,12 @@ fn outputs_of_8_bits_have_kernels_of_their_own() {
     for ([m, n, k], of) in [
         ([1, 4096, 4096], "promoted_swap_64x16x64s20k2"),
         ([16, 4096, 4096], "promoted_swap_64x16x64s20k2"),
-        ([128, 2048, 8192], "promoted_128x64x64s8k2"),
+        ([40, 1536, 7168], "promoted_swap_64x64x64s10_stream"),
+        ([17, 28672, 4096], "promoted_swap_64x64x64s10_stream"),
+        ([96, 5120, 13824], "promoted_128x128x64s6_stream"),
+        ([48, 4096, 4096], "promoted_swap_64x64x64s10_stream"),
+        ([128, 4096, 4096], "promoted_128x64x64s8k2"),
+        ([300, 4096, 4096], "promoted_128x128x64s6_stream"),
         ([128, 7168, 2048], "promoted_128x64x64s8k1"),
         ([4096, 4096, 4096], "promoted_"),
     ] {
@@ -55,7 +60,7 @@ fn outputs_of_8_bits_have_kernels_of_their_own() {
         let c = out::<F8E4M3>(&device, [m, n]).unwrap();
         let all = ScaledGemm::<F8E4M3>::new().candidates::<F8E4M3, F8E4M3>(&a, &b, &c).unwrap();
         assert!(all.iter().all(|candidate| candidate.name().starts_with("scaled_gemm_sm_90_e4m3_e4m3_")));
-        assert!(all[0].name().contains(of), "{}", all[0].name());
+        assert!(all[0].name().contains(of), "{m} x {n} x {k}: {}", all[0].name());
     }
 }
 

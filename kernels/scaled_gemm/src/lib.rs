@@ -6,6 +6,7 @@ mod finish;
 mod grouped;
 mod list;
 mod split;
+mod stream;
 mod summation;
 
 pub use finish::{Finish, ToRange, ToRangeAbi};
@@ -14,6 +15,7 @@ pub use grouped::{
 };
 pub use list::{GROUPED_SCALED, GroupedScaledKernel, SCALED, ScaledKernel};
 pub use split::{PARTS, SPLIT, SplitColumnsArgs, SplitKernel, SplitRowsArgs, split_columns, split_rows};
+pub use stream::{ScaledGemmStreamArgs, scaled_gemm_stream};
 pub use summation::{Mode, Order, Summation};
 
 use tilewright_device::kernel;

@@ -10,7 +10,7 @@ use tilewright_device::{bf16, f16, kernels};
 
 use crate::finish::Finish;
 use crate::summation::{Behind, Blocks, InTurn, Mode, Order, Promoted, Straight, Summation, SwappedBlocks};
-use crate::{grouped_scaled_gemm, grouped_scaled_gemm_few, scaled_gemm};
+use crate::{grouped_scaled_gemm, grouped_scaled_gemm_few, scaled_gemm, scaled_gemm_stream};
 
 /// What the host chooses a kernel by.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,10 @@ pub struct ScaledKernel {
     pub stages: u32,
     /// CTAs that divide a tile's depth.
     pub split: u32,
+    /// Whether all CTAs divide it as it falls: stream-K.
+    pub stream: bool,
+    /// Threads of a CTA that compute.
+    pub consumers: u32,
     /// Whether C is row-major; if not, the kernel computes the transposed product.
     pub row_major: bool,
     /// Lines of a TMA box of B and of C.
@@ -52,6 +56,31 @@ where
         },
         stages: STAGES as u32,
         split: SPLIT as u32,
+        stream: false,
+        consumers: P::CONSUMERS,
+        row_major: OC::ROW_MAJOR,
+        box_lines: BOX as u32,
+    };
+}
+
+#[rustfmt::skip]
+impl<
+    P: Schedule, Y, S, T: Element, U: Finish<S::Sum>, OC: Major, const BM: usize, const BN: usize, const BK: usize, const STAGES: usize,
+    const BOX: usize,
+> Described for scaled_gemm_stream<P, Y, S, T, U, OC, BM, BN, BK, STAGES, BOX>
+where
+    S: Summation<Y, T, 1, BM, BM, BN, BK>,
+{
+    type Description = ScaledKernel;
+    const DESCRIPTION: ScaledKernel = ScaledKernel {
+        input: T::NAME,
+        output: U::NAME,
+        mode: S::MODE,
+        tile: [BM as u32, BN as u32, BK as u32],
+        stages: STAGES as u32,
+        split: 1,
+        stream: true,
+        consumers: P::CONSUMERS,
         row_major: OC::ROW_MAJOR,
         box_lines: BOX as u32,
     };
@@ -141,8 +170,12 @@ kernels! {
             scaled_gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 128, 64, 6, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x64x64s8k1]:
             scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 1, 64>;
-        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_swap_64x64x64s10k1]:
-            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 1, 64, 64, 64, 64, 10, 1, 64>;
+    }
+    for (T, U, OF) in [(e4m3, f16, f16), (e4m3, bf16, bf16), (e4m3, F8E4M3, e4m3)] {
+        sm_90: [scaled_gemm_sm_90_ T _ OF _promoted_swap_64x64x64s10_stream]:
+            scaled_gemm_stream<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 64, 64, 64, 10, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ OF _promoted_128x128x64s6_stream]:
+            scaled_gemm_stream<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 128, 128, 64, 6, 64>;
     }
     for T in [e4m3], U in [f16, bf16] {
         sm_90: [scaled_gemm_sm_90_ T _ U _blocks_128x128x64s6c2]:
@@ -175,8 +208,6 @@ kernels! {
             scaled_gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 128, 64, 6, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_128x64x64s8k1]:
             scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 1, 64>;
-        sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_swap_64x64x64s10k1]:
-            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 1, 64, 64, 64, 64, 10, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_128x64x64s8k2]:
             scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 2, 64>;
         sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_swap_64x16x64s20k2]:
