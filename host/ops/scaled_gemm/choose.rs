@@ -120,10 +120,10 @@ fn step(kernel: &Compiled) -> u64 {
     products.max((m + n) * split / cluster * STEP * 2 / 53) * slowness
 }
 
-/// What it takes to hand over the sums of so many parts of a tile: 3000 cycles, and one for each 14 sums (20 shapes on an H200, 2026-11-30).
+/// What it takes to hand over the sums of so many parts of a tile: 4200 cycles, and one for each 14 sums (20 shapes on an H200, 2026-11-30).
 fn handing(kernel: &Compiled, parts: u64) -> u64 {
     let [m, n, _] = kernel.tile.map(u64::from);
-    if parts > 1 { 3000 + m * n * parts / 14 } else { 0 }
+    if parts > 1 { 4200 + m * n * parts / 14 } else { 0 }
 }
 
 /// The parts of each tile's steps that take the least time where so many CTAs run at a time: 1 of a kernel that does not divide tiles, and where more would
