@@ -135,7 +135,7 @@ pub(super) fn parts(kernel: &Compiled, [tiles, steps, ctas]: [u64; 3]) -> u64 {
 }
 
 /// The time of a persistent kernel: waves of tiles, each a number of [steps](step), all no less than memory takes for the operands, of which an H200 brings 2200
-/// bytes a cycle. A tile's epilogue takes a cycle for 8 elements, 800 more where sums of 128 are added up apart, a launch 3000, and handing over partial sums in a cluster 1000.
+/// bytes a cycle. A tile's epilogue takes a cycle for 8 elements, 800 more where sums of 128 are added up apart, a launch 3000, and handing over partial sums in a cluster 2000.
 /// What TMA reads outside of the operands counts twice where there are few rows, and no other tile hides it.
 fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> Estimate {
     let [m, n, _] = kernel.tile.map(u64::from);
@@ -162,7 +162,7 @@ fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> Estimate {
     };
     let memory = (rows + columns).saturating_mul(k * 2) / 2200;
     let scales = if kernel.mode == Mode::Straight { 0 } else { 800 };
-    let sums = if split > 1 { 1000 } else { handing(kernel, parts) };
+    let sums = if split > 1 { 2000 } else { handing(kernel, parts) };
     let cycles = main.max(memory).saturating_add(waves.saturating_mul(each * n / 8 + scales + sums));
     Estimate { ctas: ctas * parts, waves, cycles: cycles.saturating_add(3000) }
 }
