@@ -177,9 +177,6 @@ impl<A: ScaledInput<B>, B: Element, U: ScaledOutput> Problem for Matrices<A, B, 
             bias: None,
         };
         // Graphs capture it.
-        if room.len() < plan.workspace_len() {
-            *room = Tensor::uninit(stream.device(), &[plan.workspace_len()])?;
-        }
         plan.run_in(stream, &a, &b, &mut c, &views, &mut room.view_mut())
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use tilewright_scaled_gemm::{Mode, ScaledKernel};
 
 use super::problem::Problem;
-use super::table::{BOX, Compiled, Kind, kernels};
+use super::table::{BOX, Compiled, Kind, kernels, lines_read};
 use crate::ops::frame::{self, Choice, Copies, Operand, Rated, Rejection};
 use crate::tensor::Reading;
 use crate::{Arch, Device, KernelSet, Result};
@@ -149,11 +149,7 @@ fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> Estimate {
     let parts = parts(kernel, [ctas, steps, sms]);
     let main = waves.saturating_mul(steps.div_ceil(parts)).saturating_mul(step(kernel));
     let (read, inside) = (rows.next_multiple_of(m), rows.next_multiple_of(BOX.into()));
-    let lines = if kernel.stream && !kernel.row_major && columns < n {
-        columns.next_multiple_of(8)
-    } else {
-        columns.next_multiple_of(n)
-    };
+    let lines = columns.next_multiple_of(lines_read(kernel, size[1]).into());
     let outside = |main: u64, read: u64, inside: u64| main.saturating_mul(2 * read - inside) / read.max(1);
     let main = if rows.min(columns) <= 512 {
         outside(outside(main, read, inside), lines, columns.next_multiple_of(8))

@@ -112,7 +112,7 @@ pub fn scaled_gemm<A: ScaledInput<B>, B: Element, U: ScaledOutput>(
 /// Products of 8-bit floats and of f32 need Hopper's instructions (sm_90a); those of int8 run on everything since Ampere.
 ///
 /// A call does not wait; it can be captured in a [`Graph`](crate::Graph), precise products in a plan's
-/// [workspace](ScaledGemmPlan::run_in). Of few rows, whose tiles are fewer than the SMs, as many CTAs as there are divide the depth (stream-K, Osama et al. 2023): sums of
+/// [workspace](ScaledGemmPlan::run_in). Where a product of e4m3 has at most half as many tiles as there are SMs, as of few rows, several CTAs divide the depth of each (stream-K, Osama et al. 2023): sums of
 /// parts are in memory that the device keeps, which the first such call allocates. A captured call without a workspace does not divide it, and may round differently. The first use of a kernel on a device compiles
 /// it in the driver. What is called again and again is [planned](Self::plan) once.
 ///

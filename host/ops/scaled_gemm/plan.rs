@@ -44,6 +44,7 @@ struct Step {
     function: AnyFunction,
     problem: Problem,
     call: Call,
+    /// Of a kernel that divides the depth of tiles.
     division: Option<Division>,
 }
 
@@ -153,7 +154,7 @@ impl ScaledGemmPlan {
         };
         let function = table::function(c.device(), kernel)?;
         let division = if kernel.stream {
-            let steps = u32::try_from(k.div_ceil(kernel.tile[2] as usize)).unwrap_or(u32::MAX);
+            let steps = u32::try_from(k.div_ceil(kernel.tile[2] as usize)).map_err(|_| too_many())?;
             let (tiles, resident) = (order.total(), function.resident_ctas().max(1));
             let of = |whole, ctas| TileParts::new(order, steps, whole, ctas, [m, n], kernel.consumers);
             let parts = parts(kernel, [tiles, steps, resident].map(u64::from)) as u32;
@@ -175,8 +176,8 @@ impl ScaledGemmPlan {
     }
 
     /// Queues the product on `stream`. Parts of [precise](ScaledGemm::precise) products are in memory that the device keeps; where the stream is captured an
-    /// error says that they need a [workspace](Self::run_in). So are sums of tiles whose depth CTAs divide, which where the stream is captured they do not without
-    /// a workspace.
+    /// error says that they need a [workspace](Self::run_in). Sums of tiles whose depth CTAs divide are there too; where the stream is captured, CTAs take tiles whole
+    /// unless a workspace is given.
     ///
     /// Fails when a view is not of the type, shape, strides and alignment that the plan was made for, lies on another device, or C or amax overlaps
     /// another; the error names it.

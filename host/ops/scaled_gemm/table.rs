@@ -88,6 +88,14 @@ pub(super) fn function<D>(device: &Device, kernel: &Listed<D>) -> Result<AnyFunc
     device.listed(&KERNELS, kernel)
 }
 
+/// Lines of a tile of B, of so many columns of C, that a kernel reads: all, or those that there are, in whole patterns of the swizzle. What TMA finds outside of a tensor takes it
+/// longer than what is inside.
+pub(super) fn lines_read(kernel: &Compiled, columns: usize) -> u32 {
+    let [_, n, _] = kernel.tile;
+    let short = kernel.stream && !kernel.row_major && columns < n as usize;
+    if short { (columns as u32).next_multiple_of(8).clamp(8, n) } else { n }
+}
+
 /// Whether the kernel stores numbers of 8 bits.
 fn to_e4m3(kernel: &Compiled) -> bool {
     kernel.output == DType::E4M3.name()
@@ -126,12 +134,8 @@ fn launch<R: Copy>(
     let (tma, c_rows) = (kernel.arch == Arch::Sm90a, kernel.row_major);
     let lines = |count| if tma { count } else { 0 };
     let mut a: GlobalAbi<(), 2> = a.arg(backend, true, lines(BOX))?;
-    // What TMA finds outside of a tensor takes it longer than what is inside.
-    let read = match kernel.stream && !kernel.row_major {
-        true => u32::try_from(n.next_multiple_of(8)).unwrap_or(u32::MAX).min(kernel.box_lines),
-        false => kernel.box_lines,
-    };
-    let mut b: GlobalAbi<(), 2> = b.t()?.arg(backend, false, lines(read))?;
+    let read = lines_read(kernel, *n);
+    let mut b: GlobalAbi<(), 2> = b.t()?.arg(backend, false, lines(kernel.box_lines.min(read)))?;
     [a.policy, b.policy] = call.policies;
     if *k > 0 {
         expect_mapped(kernel.name, kernel.arch, [a.tma, b.tma])?;

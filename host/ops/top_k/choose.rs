@@ -25,13 +25,13 @@ impl Rated for TopKKernel {
 
     fn size(&self) -> [u32; 3] {
         match self.row {
-            RowOf::Ctas { ctas, threads } => [ctas, threads, 1],
+            RowOf::Ctas(ctas) => [ctas, self.found, 1],
             RowOf::Lanes(list) => [1, list, 1],
         }
     }
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.row {
-            RowOf::Ctas { ctas, threads } => write!(f, "{ctas} CTAs of {threads} threads a row"),
+            RowOf::Ctas(ctas) => write!(f, "{ctas} CTAs a row, up to {} elements", self.found),
             RowOf::Lanes(list) => write!(f, "several rows a warp, in lists of {list}"),
         }
     }
@@ -58,7 +58,7 @@ impl Choice for Problem {
             return Err(Rejection::AtMost { what: "elements to find", most: kernel.found });
         }
         let cycles = match kernel.row {
-            RowOf::Ctas { ctas, threads } => self.cycles_of_ctas(ctas, threads),
+            RowOf::Ctas(ctas) => self.cycles_of_ctas(kernel, ctas),
             RowOf::Lanes(list) => self.best_lanes(list).1,
         };
         Ok(Cycles(cycles.saturating_add(Cycles::of_launch(kernel.arch))))
@@ -77,9 +77,9 @@ impl Problem {
 
     /// As measured on an H200 (2026-11-30) a CTA waits for memory, for barriers and for shared memory, the longer the more of them share an
     /// SM: for each column, for each element that is found, which is sorted, and besides. The first CTA of a cluster goes through what all have found.
-    fn cycles_of_ctas(&self, ctas: u32, threads: u32) -> u64 {
-        let (found, threads) = (u64::from(self.found), u64::from(threads));
-        let (all, at_once) = (u64::from(self.rows.count()) * u64::from(ctas), (1024 / threads).max(1));
+    fn cycles_of_ctas(&self, kernel: &Compiled, ctas: u32) -> u64 {
+        let [found, threads, at_once] = [self.found, kernel.threads, kernel.min_ctas].map(u64::from);
+        let all = u64::from(self.rows.count()) * u64::from(ctas);
         let of_sm = all.div_ceil(self.sms()).min(at_once);
         let tenths = if threads < 512 { 12 } else { 2 * of_sm };
         let reading = u64::from(self.share(ctas)) * tenths / 10;
@@ -154,7 +154,7 @@ impl Problem {
         let function = self.device.listed(&KERNELS, kernel)?;
         let rows = self.rows.count();
         let (lanes, share, ctas) = match kernel.row {
-            RowOf::Ctas { ctas, .. } => (0, self.share(ctas), rows.checked_mul(ctas)),
+            RowOf::Ctas(ctas) => (0, self.share(ctas), rows.checked_mul(ctas)),
             RowOf::Lanes(list) => {
                 let (lanes, _) = self.best_lanes(list);
                 (lanes, 0, Some(rows.div_ceil(SHORT_THREADS >> lanes)))
@@ -185,7 +185,7 @@ impl Problem {
         // counted. Programmatic launch only moves what precedes the wait for the preceding grid.
         unsafe {
             match kernel.row {
-                RowOf::Ctas { .. } => function.launch_block(stream, &launch, &TopKArgs { work }),
+                RowOf::Ctas(_) => function.launch_block(stream, &launch, &TopKArgs { work }),
                 RowOf::Lanes(_) => function.launch_block(stream, &launch, &TopKShortArgs { work }),
             }
         }

@@ -1,6 +1,6 @@
 //! A search for the largest elements, checked.
 
-use tilewright_reduce::{MAX_COLUMNS, Walk};
+use tilewright_reduce::{MAX_COLUMNS, MAX_FOUND, Walk};
 
 use crate::ops::frame::{Named, check, of_shape};
 use crate::ops::reduce::walk;
@@ -8,9 +8,6 @@ use crate::ops::runs::runs;
 use crate::ops::{FloatElement, IndexElement};
 use crate::tensor::Untyped;
 use crate::{Device, Error, Result, TensorView, TensorViewMut};
-
-/// The most elements that are found, by the kernels of the most threads.
-const MAX_FOUND: usize = 2048;
 
 /// A call, checked.
 pub(super) struct Problem {
@@ -39,7 +36,7 @@ impl Problem {
                 format!("of rows of up to {MAX_COLUMNS} elements"),
             ));
         }
-        let most = columns.min(MAX_FOUND);
+        let most = columns.min(MAX_FOUND as usize);
         let found = match values.shape().split_last() {
             Some((&found, rows)) if rows == outer && found <= most => found,
             _ => {

@@ -21,7 +21,7 @@ fn chosen([rows, columns]: [usize; 2], found: usize) -> (&'static str, u32) {
     let kernel = problem.choose(None).unwrap().descriptor();
     let lanes = match kernel.row {
         RowOf::Lanes(list) => 1 << problem.best_lanes(list).0,
-        RowOf::Ctas { .. } => 0,
+        RowOf::Ctas(_) => 0,
     };
     (kernel.name, lanes)
 }

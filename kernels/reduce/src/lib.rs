@@ -15,7 +15,9 @@ mod walk;
 pub use columns::{COLUMNS_THREADS, ColumnsWork, ReduceColumnsArgs, reduce_columns};
 pub use elements::{AHEAD, VECTOR};
 pub use how::{How, Made, ResultType};
-pub use largest::{MAX_COLUMNS, SHORT_THREADS, TopKArgs, TopKShortArgs, TopKWork, top_k, top_k_short};
+pub use largest::{
+    MAX_COLUMNS, MAX_FOUND, SHORT_THREADS, TopKArgs, TopKShortArgs, TopKWork, top_k, top_k_short,
+};
 pub use list::{REDUCE, ReduceKernel, RowOf, TOP_K, TopKKernel};
 pub use rows::{ROWS_THREADS, ReduceRowsArgs, RowsWork, reduce_rows};
 pub use walk::Walk;

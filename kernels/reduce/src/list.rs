@@ -45,13 +45,8 @@ impl<P: Collective + Overlaps, T: Element, const V: usize> Described for reduce_
 /// What takes a row of which the largest elements are sought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowOf {
-    /// The CTAs of a cluster.
-    Ctas {
-        /// How many: 1 without a cluster.
-        ctas: u32,
-        /// Threads of each.
-        threads: u32,
-    },
+    /// A CTA, or so many of a cluster.
+    Ctas(u32),
     /// Some lanes of a warp, each of which has a list of so many elements.
     Lanes(u32),
 }
@@ -75,7 +70,7 @@ impl<P: Collective + Overlaps, T: Element, const V: usize, const CTAS: usize> De
     type Description = TopKKernel;
     const DESCRIPTION: TopKKernel = TopKKernel {
         element: T::NAME,
-        row: RowOf::Ctas { ctas: CTAS as u32, threads: P::THREADS },
+        row: RowOf::Ctas(CTAS as u32),
         columns: MAX_COLUMNS,
         found: most_found(P::THREADS),
     };

@@ -15,7 +15,7 @@ use crate::summation::Summation;
 /// has: what TMA finds outside of a tensor takes it longer than what is inside.
 ///
 /// # Safety
-/// B's boxes have `lines` lines where C is column-major.
+/// Where C is column-major, B's boxes have `lines` lines, a multiple of 8, and no more columns of B than these are in one tile.
 #[kernel(program = P)]
 pub unsafe fn scaled_gemm_stream<
     P: Schedule,

@@ -27,6 +27,9 @@ pub use short::{SHORT_THREADS, TopKShortArgs, top_k_short};
 use crate::elements::element;
 use crate::walk::Walk;
 
+/// The most elements of a row that are found: by the kernels of the most threads.
+pub const MAX_FOUND: u32 = most_found(512);
+
 /// The most elements of a row that a CTA of so many threads finds.
 pub const fn most_found(threads: u32) -> u32 {
     4 * threads
