@@ -5,7 +5,7 @@ use std::fmt;
 use tilewright_gemm::GemmKernel;
 
 use super::Gemm;
-use super::estimate::{estimate, out_of_step};
+use super::estimate::{estimate, of_one_warpgroup, out_of_step};
 use super::lines::Lines;
 use super::parts;
 use super::plan::Sums;
@@ -35,6 +35,9 @@ pub(super) const SINGLE: &str = "f32";
 /// Columns of a narrow tile. A cluster of such waits for its CTAs longer than L2 takes, unless a line of TMA's is two of L2's: of lines that are one, five products of 240 to
 /// 512 rows took 0.99 to 1.35 of the time of what the estimate takes else (H200, 2026-11-28), which does not see that.
 const NARROW: u32 = 128;
+
+/// Rows that are streamed through more CTAs than have whole tiles.
+const FEW: usize = 64;
 
 impl Estimate {
     /// Whether tiles in turn lose more than the launch that is hidden where CTAs begin one by one, as those of the preceding grid end: where memory is
@@ -189,6 +192,9 @@ impl Selection<'_> {
         }
         if clustered && !kernel.stream && kernel.tile[1] <= NARROW && self.split_lines() == 0 {
             return Err(Rejection::Because("it is for lines that begin anywhere in those of L2"));
+        }
+        if of_one_warpgroup(kernel) && (self.split_lines() > 0 || n <= FEW) {
+            return Err(Rejection::Because("it is for more rows, and lines that begin where those of L2 do"));
         }
         if !kernel.any_strides {
             if k == 0 {

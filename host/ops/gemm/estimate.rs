@@ -17,6 +17,11 @@ pub(super) fn outside(lines: u64) -> u64 {
     (6 * lines).min(150 + 2 * lines)
 }
 
+/// Whether tiles are small, and one's depth is not divided: one warpgroup of Hopper's computes each.
+pub(super) fn of_one_warpgroup(kernel: &Compiled) -> bool {
+    kernel.arch == Arch::Sm90a && kernel.consumers == 128 && kernel.split == 1
+}
+
 /// How a product is cut into a kernel's tiles, or those that a cluster takes together.
 pub(super) struct Tiles {
     /// Rows and columns of a tile.
@@ -54,7 +59,7 @@ impl Tiles {
 /// H200, 2026-11-28: what is chosen took 2.5 % longer than the fastest kernel before; 0.7 % now, of 33.) A producer that has few steps of a tile to load hides nothing.
 ///
 /// Clusters receive 43 bytes a cycle where tiles have more than 64 columns, and of those of four CTAs 30 are taken to run at a time (19 products of 48 to 1000 rows on an H200,
-/// 2026-11-27); narrow tiles without a cluster 47. Where warpgroups take tiles in turn, the last tile's epilogue shows alone; a launch takes 3500 cycles
+/// 2026-11-27); tiles of one warpgroup, of which L2 delivers what there is, 68 (30 products on an H200, 2026-11-30). Where warpgroups take tiles in turn, the last tile's epilogue shows alone; a launch takes 3500 cycles
 /// more, most of them where a warpgroup has no second tile (17 products on an H200, 2026-11-24; the order of their widths is the estimate's
 /// but for two).
 pub(super) fn estimate(
@@ -79,7 +84,7 @@ pub(super) fn estimate(
     };
     let arrive = match (cluster, n) {
         (2.., 65..) => 43,
-        (1, ..64) => 47,
+        (1, _) if of_one_warpgroup(kernel) => 68,
         _ => 53,
     };
     let bytes = (m + read) * split * STEP * 2 / cluster;

@@ -235,8 +235,10 @@ kernels! {
             gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, RowMajor, ColMajor, ColMajor, 128, 96, 64, 6, 1, 96>;
         sm_90: [gemm_sm_90_ T _ U _swap_nt_none_128x104x64s6k1]:
             gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, RowMajor, ColMajor, ColMajor, 128, 104, 64, 6, 1, 104>;
-        sm_90: [gemm_sm_90_ T _ U _swap_nt_none_128x48x64s8k1]:
-            gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, none, RowMajor, ColMajor, ColMajor, 128, 48, 64, 8, 1, 48>;
+        sm_90: [gemm_sm_90_ T _ U _swap_nt_none_64x64x64s12k1]:
+            gemm<WarpSpecialized<OneConsumer>, FullRow<1>, T, U, none, RowMajor, ColMajor, ColMajor, 64, 64, 64, 12, 1, 64>;
+        sm_90: [gemm_sm_90_ T _ U _swap_nt_none_64x112x64s9k1]:
+            gemm<WarpSpecialized<OneConsumer>, FullRow<1>, T, U, none, RowMajor, ColMajor, ColMajor, 64, 112, 64, 9, 1, 112>;
     }
     // Some hundred rows of great depth: tiles of all rows, whose depth the CTAs of a cluster divide.
     for (T, U) in ALIKE, (O, A, B, C) in SWAPPED, CTAS in [2, 4] {
