@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use tilewright_support::Result;
+
+use crate::{common, shapes};
+
 /// How a state decays, and what is written to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -59,20 +63,39 @@ const FORMS: [Form; 7] = [
 const BACKWARD: [Form; 4] = [Form::Plain, Form::Retention, Form::Gates, Form::ChannelGates];
 const STEPS: [[usize; 4]; 3] = [[1, 1, 32, 128], [64, 1, 32, 128], [256, 1, 16, 256]];
 
-/// All cases that there are kernels for.
+/// The cases that these words select; a shape in no table is named by its four numbers, a step by one row: `2x777x24x128 gla backward`.
+pub fn selected(words: &[String]) -> Result<Vec<Case>> {
+    let unlisted = shapes::unlisted(words, &SHAPES);
+    if unlisted.is_empty() {
+        return common::selected(all(), words);
+    }
+    let others: Vec<_> = words.iter().filter(|word| !word.contains('x')).cloned().collect();
+    let (steps, long): (Vec<_>, Vec<_>) = unlisted.into_iter().partition(|shape| shape[1] == 1);
+    common::selected(of(&long, &steps), &others)
+}
+
+/// Every case, in the order of the table.
 pub fn all() -> Vec<Case> {
-    let of = |form, shapes: &[[usize; 4]]| -> Vec<Case> {
-        let case = |&[batch, rows, heads, columns]: &[usize; 4]| {
-            let backward = false;
-            Case { form, batch, rows, heads, columns, backward }
+    of(&SHAPES, &STEPS)
+}
+
+/// Cases of these shapes that there are kernels for.
+fn of(long: &[[usize; 4]], steps: &[[usize; 4]]) -> Vec<Case> {
+    let of = |form, backward, shapes: &[[usize; 4]]| -> Vec<Case> {
+        let case = |&[batch, rows, heads, columns]: &[usize; 4]| Case {
+            form,
+            batch,
+            rows,
+            heads,
+            columns,
+            backward,
         };
         shapes.iter().map(case).collect()
     };
-    let long = FORMS.iter().flat_map(|&form| of(form, &SHAPES));
-    let backward = BACKWARD.iter().flat_map(|&form| of(form, &SHAPES));
-    let backward = backward.map(|case| Case { backward: true, ..case });
-    let forward = long.filter(|case| !case.corrects() || case.columns <= 128);
-    forward.chain(backward).chain(of(Form::Step, &STEPS)).collect()
+    let forward = FORMS.iter().flat_map(|&form| of(form, false, long));
+    let forward = forward.filter(|case| !case.corrects() || case.columns <= 128);
+    let backward = BACKWARD.iter().flat_map(|&form| of(form, true, long));
+    forward.chain(backward).chain(of(Form::Step, false, steps)).collect()
 }
 
 impl Case {

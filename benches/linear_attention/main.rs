@@ -6,7 +6,7 @@
 //! cargo bench --bench linear_attention -- --kernels [WORDS]  every kernel that can compute a case
 //! ```
 //!
-//! WORDS select cases, by words of their names: `gla b8 d128`. The table takes a CUDA graph over rotating inputs of each, in one run and in
+//! WORDS select cases, by words of their names: `gla b8 d128`; shapes of your own are batches, rows, heads and columns: `2x777x24x128 gla`. The table takes a CUDA graph over rotating inputs of each, in one run and in
 //! shuffled order, and gives medians. fla-core runs where Python finds it, in a process that takes turns with this one.
 
 mod case;
@@ -16,6 +16,8 @@ mod peer;
 mod problem;
 #[path = "../common/python.rs"]
 mod python;
+#[path = "../common/shapes.rs"]
+mod shapes;
 #[path = "../common/turns.rs"]
 mod turns;
 
@@ -37,12 +39,8 @@ fn main() -> ExitCode {
 
 fn run(device: &Device, arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
-        Some((mode, words)) if mode == "--table" => {
-            tabulate(device, &common::selected(case::all(), words)?, false)
-        }
-        Some((mode, words)) if mode == "--kernels" => {
-            tabulate(device, &common::selected(case::all(), words)?, true)
-        }
+        Some((mode, words)) if mode == "--table" => tabulate(device, &case::selected(words)?, false),
+        Some((mode, words)) if mode == "--kernels" => tabulate(device, &case::selected(words)?, true),
         _ => {
             let throughput = |case: &Case| Throughput::Elements(case.flops() as u64);
             let measured = measure::all(device, "linear_attention", &case::all(), throughput, |case| {

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use tilewright_support::Result;
+
+use crate::{common, shapes};
+
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -35,15 +39,32 @@ pub const N: usize = 128;
 /// Taps of the convolution.
 pub const WIDTH: usize = 4;
 
+/// Batches, tokens and heads.
+const LAYERS: [[usize; 3]; 5] = [[8, 4096, 80], [1, 4096, 80], [1, 32768, 80], [4, 2048, 24], [1, 16384, 24]];
+const STEPS: [[usize; 3]; 4] = [[1, 1, 80], [16, 1, 80], [128, 1, 80], [256, 1, 80]];
+
+/// The cases that these words select; a shape in no table is named by its three numbers, a step by one token: `3x777x48 gradient`.
+pub fn selected(words: &[String]) -> Result<Vec<Case>> {
+    let unlisted = shapes::unlisted(words, &[&LAYERS[..], &STEPS].concat());
+    if unlisted.is_empty() {
+        return common::selected(all(), words);
+    }
+    let others: Vec<_> = words.iter().filter(|word| !word.contains('x')).cloned().collect();
+    let (steps, long): (Vec<_>, Vec<_>) = unlisted.into_iter().partition(|shape| shape[1] == 1);
+    common::selected(of(&long, &steps), &others)
+}
+
 /// Every case, in the order of the table.
 pub fn all() -> Vec<Case> {
-    let layers = [[8, 4096, 80], [1, 4096, 80], [1, 32768, 80], [4, 2048, 24], [1, 16384, 24]];
-    let long = |op| layers.map(|[batch, length, heads]| Case { op, batch, length, heads });
-    let steps = [1, 16, 128, 256].map(|batch| Case { op: Op::Step, batch, length: 1, heads: 80 });
+    of(&LAYERS, &STEPS)
+}
+
+fn of(layers: &[[usize; 3]], steps: &[[usize; 3]]) -> Vec<Case> {
+    let case = |op| move |&[batch, length, heads]: &[usize; 3]| Case { op, batch, length, heads };
     [Op::Scan, Op::Chunks(256), Op::Conv, Op::Gradient, Op::ConvGradient]
         .into_iter()
-        .flat_map(long)
-        .chain(steps)
+        .flat_map(|op| layers.iter().map(case(op)))
+        .chain(steps.iter().map(case(Op::Step)))
         .collect()
 }
 

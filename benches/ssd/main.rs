@@ -6,7 +6,7 @@
 //! cargo bench --bench ssd -- --table [WORDS]    the table alone
 //! ```
 //!
-//! WORDS select cases, by words of their names: `scan bf16 b8 s4096`. The table takes a CUDA graph over rotating tensors of each, in one run and in
+//! WORDS select cases, by words of their names: `scan bf16 b8 s4096`; shapes of your own are batches, tokens and heads: `3x777x48 gradient`. The table takes a CUDA graph over rotating tensors of each, in one run and in
 //! shuffled order, and gives medians. mamba-ssm runs where Python finds it, in a process that takes turns with this one. TFLOP/s count what a scan in
 //! chunks of 256 does, as others count it; bytes are the least that moves: tensors once, states once.
 
@@ -17,6 +17,8 @@ mod peer;
 mod problem;
 #[path = "../common/python.rs"]
 mod python;
+#[path = "../common/shapes.rs"]
+mod shapes;
 #[path = "../common/turns.rs"]
 mod turns;
 
@@ -38,7 +40,7 @@ fn main() -> ExitCode {
 
 fn run(device: &Device, arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
-        Some((mode, words)) if mode == "--table" => tabulate(device, &common::selected(case::all(), words)?),
+        Some((mode, words)) if mode == "--table" => tabulate(device, &case::selected(words)?),
         _ => {
             let throughput = |case: &Case| Throughput::Bytes(case.bytes() as u64);
             let measured = measure::all(device, "ssd", &case::all(), throughput, |case| {

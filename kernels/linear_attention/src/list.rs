@@ -188,7 +188,7 @@ where
 pub struct StepKernel {
     /// The element type of Q, K, V and O.
     pub element: &'static str,
-    /// Columns of V of a CTA, and the most columns of Q and K.
+    /// Columns of V that a CTA takes at a time, and the most columns of Q and K.
     pub columns: [u32; 2],
 }
 
@@ -350,8 +350,8 @@ kernels! {
 
     for T in [f16, bf16] {
         sm_80: [linear_attention_step_ T _64]: step<T, Threads<16, 16, 4>, 64, 64>;
-        sm_80: [linear_attention_step_ T _128]: step<T, Threads<16, 16, 4>, 128, 64>;
-        sm_80: [linear_attention_step_ T _256]: step<T, Threads<32, 8, 4>, 256, 32>;
+        sm_80: [linear_attention_step_ T _128]: step<T, Threads<32, 8, 4>, 128, 32>;
+        sm_80: [linear_attention_step_ T _256]: step<T, Threads<64, 4, 4>, 256, 16>;
     }
 }
 

@@ -23,7 +23,7 @@ type State<T> = Fragment<T, ROWS, COLS, Striped<4>>;
 ///
 /// x, y and z \[batch, heads, P, 1\], dt \[batch, heads, 1\], B and C \[batch, groups, P, N\] with equal rows, `decay` (A), `bias` and `skip` (D) \[heads, 1\],
 /// `state` \[batch, heads, P, N\]. dt is clamp(softplus(dt + bias)), softplus where `softplus_first` is not 0. CTA (tile of rows, head, sequence).
-#[kernel(program = P)]
+#[kernel(program = P, min_ctas = 6)]
 pub fn state_step<P: Program, T: Element, U: Element, S: Element>(
     x: Global<T, 4, RowMajor, 0>,
     dt: Global<U, 3, RowMajor, 0>,
