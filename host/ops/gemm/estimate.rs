@@ -33,7 +33,7 @@ pub(super) struct Tiles {
     pub(super) across: u64,
     /// Those of all matrices.
     pub(super) tiles: u64,
-    /// Lines of B that are read for a tile: of one tile across, those that B has.
+    /// Lines of B that are read for a tile.
     pub(super) read: u64,
 }
 
@@ -42,7 +42,7 @@ impl Tiles {
         let [m, n, _] = kernel.tile.map(u64::from);
         let (down, across) = ((size.m as u64).div_ceil(m), (size.n as u64).div_ceil(n));
         let tiles = (size.batch as u64).saturating_mul(down).saturating_mul(across);
-        let read = if across == 1 { lines_read(kernel, size.n).into() } else { n };
+        let read = lines_read(kernel, size.n).into();
         Tiles { m, n, cluster: kernel.cluster[0].into(), down, across, tiles, read }
     }
 }
@@ -59,7 +59,8 @@ impl Tiles {
 /// H200, 2026-11-28: what is chosen took 2.5 % longer than the fastest kernel before; 0.7 % now, of 33.) A producer that has few steps of a tile to load hides nothing.
 ///
 /// Clusters receive 43 bytes a cycle where tiles have more than 64 columns, and of those of four CTAs 30 are taken to run at a time (19 products of 48 to 1000 rows on an H200,
-/// 2026-11-27); tiles of one warpgroup, of which L2 delivers what there is, 68 (30 products on an H200, 2026-11-30). Where warpgroups take tiles in turn, the last tile's epilogue shows alone; a launch takes 3500 cycles
+/// 2026-11-27); tiles of one warpgroup, of which L2 delivers what there is, 60, or 68 where eight or
+/// more tiles read the same lines of A (30 products on an H200, 2026-11-30). Where warpgroups take tiles in turn, the last tile's epilogue shows alone; a launch takes 3500 cycles
 /// more, most of them where a warpgroup has no second tile (17 products on an H200, 2026-11-24; the order of their widths is the estimate's
 /// but for two).
 pub(super) fn estimate(
@@ -84,7 +85,13 @@ pub(super) fn estimate(
     };
     let arrive = match (cluster, n) {
         (2.., 65..) => 43,
-        (1, _) if of_one_warpgroup(kernel) => 68,
+        (1, _) if of_one_warpgroup(kernel) => {
+            if across < 8 {
+                60
+            } else {
+                68
+            }
+        }
         _ => 53,
     };
     let bytes = (m + read) * split * STEP * 2 / cluster;

@@ -157,7 +157,8 @@ pub(super) fn estimate(
     let of_l2 = ((m + read) * STEP * 2 / cluster).saturating_mul(ctas) / l2_rate;
     let waves = u64::from(shares.whole).div_ceil(units);
     let in_all = waves.saturating_mul(steps).saturating_add(shares.steps);
-    let epilogue = rows * n / 8;
+    // Threads store what a box would have more columns of.
+    let epilogue = rows * n / 8 + if read < n { 600 } else { 0 };
     let parts = shares.parts(steps);
     let [products, bytes] = if parts == 1 { [27, 52] } else { [24, 48] };
     let step = (rows * n / products).max((rows + read) * STEP * 2 / bytes).max(of_l2);

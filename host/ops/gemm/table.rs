@@ -56,11 +56,19 @@ pub(super) fn resident(function: &AnyFunction, sms: Option<u32>) -> u32 {
     sms.map_or(resident, |sms| resident.saturating_mul(sms.min(all)) / all).max(1)
 }
 
-/// Lines of a tile of B, of so many columns, that a kernel reads: all, or those that there are, in boxes of whole patterns of the swizzle.
+/// The most tiles beside each other that have equal lines: of more, the last one's hardly count.
+const MOST_ALIKE: usize = 8;
+
+/// Lines of a tile of B, of so many columns, that a kernel reads: all, or as many for each as have them together, in boxes of whole patterns of the swizzle. What TMA finds
+/// outside of a tensor takes it longer than what is inside.
 pub(super) fn lines_read(kernel: &Compiled, columns: usize) -> u32 {
     let [_, n, _] = kernel.tile;
-    let least = 8 * n / kernel.box_lines[0];
-    if kernel.short && columns < n as usize { (columns as u32).next_multiple_of(least).min(n) } else { n }
+    let (across, least) = (columns.div_ceil(n as usize).max(1), 8 * n / kernel.box_lines[0]);
+    // Gated units are stored by whole tiles.
+    if !kernel.short || across > if kernel.gated { 1 } else { MOST_ALIKE } {
+        return n;
+    }
+    (columns.div_ceil(across).max(1) as u32).next_multiple_of(least).min(n)
 }
 
 /// Launches a kernel; one that divides tiles so, with the workspace at this address.

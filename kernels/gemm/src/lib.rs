@@ -70,8 +70,10 @@ pub unsafe fn gemm<
     let a_s = stages.alloc::<Shared<T, BM, BK, _, _>>(&mut cta);
     let b_s = stages.alloc::<Shared<T, BK, BN, _, _>>(&mut cta);
     let mut out = cta.output::<U, BM, BN, _>();
-    // Those for few rows of A compute the transposed product: a tile may have all columns of B, fewer than it has room for.
-    if const { shortens::<P, OC>() } {
+    // Those for few rows of A compute the transposed product: tiles may have fewer columns of B than they have room for.
+    let shortens = const { shortens::<P, OC>() };
+    let short = || shortens.then(|| lines.get());
+    if shortens {
         stages.zero_lines(&mut cta, &b_s, lines.get());
     }
     // What they stream is the left operand. All threads meet behind it.
@@ -102,14 +104,8 @@ pub unsafe fn gemm<
                     if !streams || k >= there {
                         copy(a.tile_unchecked([at.batch, at.m, k]).own().rows_kept(filled), a_s.at(s));
                     }
-                    if const { shortens::<P, OC>() } {
-                        copy(
-                            b.tile_unchecked([at.batch, k, at.n]).cols_kept(filled).short(lines.get()),
-                            b_s.at(s),
-                        );
-                    } else {
-                        copy(b.tile_unchecked([at.batch, k, at.n]).cols_kept(filled), b_s.at(s));
-                    }
+                    let b = b.tile_unchecked([at.batch, k, at.n]).cols_kept(filled);
+                    copy(b.short(short()), b_s.at(s));
                 }
             },
             #[inline(always)]
@@ -126,7 +122,7 @@ pub unsafe fn gemm<
         if E::PLAIN {
             // SAFETY: as above.
             let to = unsafe { c.tile_unchecked(place) };
-            out.store_each(acc, |x| E::ACTIVATION.apply(alpha * x), to);
+            out.store_each(acc, |x| E::ACTIVATION.apply(alpha * x), to.short(short()));
             continue;
         }
         let mut acc = acc.map(|x| alpha * x);
@@ -137,15 +133,17 @@ pub unsafe fn gemm<
         }
         if beta != 0.0 {
             // SAFETY: as above.
-            acc = acc.zip_global(unsafe { c.reader().tile_unchecked(place) }, |x, c| x + beta * c);
+            let from = unsafe { c.reader().tile_unchecked(place).short(short()) };
+            acc = acc.zip_global(from, |x, c| x + beta * c);
         }
         if bias.cols() > 0 {
             // SAFETY: as above.
-            acc = acc.zip_global(unsafe { bias.tile_unchecked(place) }, |x, b| x + b);
+            let from = unsafe { bias.tile_unchecked(place).short(short()) };
+            acc = acc.zip_global(from, |x, b| x + b);
         }
         // SAFETY: as above.
         let to = unsafe { c.tile_unchecked(place) };
-        out.store(acc.map(|x| E::ACTIVATION.apply(x)).cast::<U>(), to);
+        out.store(acc.map(|x| E::ACTIVATION.apply(x)).cast::<U>(), to.short(short()));
     }
 }
 

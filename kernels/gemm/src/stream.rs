@@ -52,7 +52,8 @@ pub unsafe fn gemm_stream<
     let a_s = stages.alloc::<Shared<T, BM, BK, _, _>>(&mut cta);
     let b_s = stages.alloc::<Shared<T, BK, BN, _, _>>(&mut cta);
     let mut out = cta.output::<U, BM, BN, _>();
-    if const { shortens::<P, OC>() } {
+    let short = const { shortens::<P, OC>() }.then_some(lines);
+    if short.is_some() {
         stages.zero_lines(&mut cta, &b_s, lines);
     }
     let mut stream = cta.stream_k(order);
@@ -67,7 +68,7 @@ pub unsafe fn gemm_stream<
                 // SAFETY: the caller's, here and below.
                 unsafe {
                     copy(a.tile_unchecked([at.batch, at.m, k]).own(), a_s.at(s));
-                    copy(b.tile_unchecked([at.batch, k, at.n]).short(lines), b_s.at(s));
+                    copy(b.tile_unchecked([at.batch, k, at.n]).short(short), b_s.at(s));
                 }
             },
             #[inline(always)]
@@ -81,21 +82,23 @@ pub unsafe fn gemm_stream<
         if E::PLAIN {
             // SAFETY: as above.
             let to = unsafe { c.tile_unchecked(place) };
-            out.store_each(acc, |x| E::ACTIVATION.apply(alpha * x), to);
+            out.store_each(acc, |x| E::ACTIVATION.apply(alpha * x), to.short(short));
             continue;
         }
         let mut acc = acc.map(|x| alpha * x);
         if beta != 0.0 {
             // SAFETY: as above.
-            acc = acc.zip_global(unsafe { c.reader().tile_unchecked(place) }, |x, c| x + beta * c);
+            let from = unsafe { c.reader().tile_unchecked(place).short(short) };
+            acc = acc.zip_global(from, |x, c| x + beta * c);
         }
         let bias = bias.get();
         if bias.cols() > 0 {
             // SAFETY: as above.
-            acc = acc.zip_global(unsafe { bias.tile_unchecked(place) }, |x, b| x + b);
+            let from = unsafe { bias.tile_unchecked(place).short(short) };
+            acc = acc.zip_global(from, |x, b| x + b);
         }
         // SAFETY: as above.
         let to = unsafe { c.tile_unchecked(place) };
-        out.store(acc.map(|x| E::ACTIVATION.apply(x)).cast::<U>(), to);
+        out.store(acc.map(|x| E::ACTIVATION.apply(x)).cast::<U>(), to.short(short));
     }
 }

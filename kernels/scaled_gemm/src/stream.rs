@@ -64,7 +64,7 @@ pub unsafe fn scaled_gemm_stream<
                 copy(a.get().tile([at.m, k]), a_s.at(s));
                 let tile = b.get().tile([k, at.n]);
                 // SAFETY: the caller's; the other lines are zeros, and their sums are outside of C.
-                copy(if OC::ROW_MAJOR { tile } else { unsafe { tile.short(lines) } }, b_s.at(s));
+                copy(if OC::ROW_MAJOR { tile } else { unsafe { tile.short(Some(lines)) } }, b_s.at(s));
             },
             (&a_s, &b_s),
             (line_scales, block_scales),

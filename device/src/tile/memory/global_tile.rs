@@ -70,6 +70,14 @@ impl<const RANK: usize, O: Major, const BOX: usize> GlobalTileMut<f32, RANK, O, 
     }
 }
 
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTileMut<T, RANK, O, BOX> {
+    /// The same tile where each has `lines` lines alone, if any are named, and the next one begins behind them: nothing else is stored.
+    #[inline(always)]
+    pub fn short(self, lines: Option<u32>) -> Self {
+        GlobalTileMut(GlobalTile { short: lines, ..self.0 })
+    }
+}
+
 impl<T: Element, const RANK: usize, const BOX: usize> GlobalTileMut<T, RANK, ColMajor, BOX> {
     /// The same tile of the matrix of `cols` columns that begins at column `first` of this one: nothing behind it is stored.
     #[inline(always)]
@@ -109,14 +117,15 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RA
     pub fn of_rows(self, first: u32, rows: u32) -> Self {
         GlobalTile { first, rows, ..self }
     }
-    /// The same tile, of which TMA copies the first `lines` lines alone; the others keep what is there.
+    /// The same tile where each has `lines` lines alone, if any are named, and the next one begins behind them: what lies between TMA's boxes and a tile's end keeps what is there, and
+    /// is no part of the tensor.
     ///
     /// # Safety
-    /// The boxes of the host's map have `lines` lines, or equal parts of them, each a multiple of 8, where a tile is several boxes. The memory of the other lines has been
+    /// Where TMA copies it, the boxes of the host's map have `lines` lines, or equal parts of them, each a multiple of 8, where a tile is several boxes. The memory of the other lines has been
     /// written before ([`Stages::zero_lines`](crate::tile::Stages::zero_lines)), and what is computed from them is not used.
     #[inline(always)]
-    pub unsafe fn short(self, lines: u32) -> Self {
-        GlobalTile { short: Some(lines), ..self }
+    pub unsafe fn short(self, lines: Option<u32>) -> Self {
+        GlobalTile { short: lines, ..self }
     }
     /// The same tile, of this CTA alone: where the CTAs of a cluster share what they copy (multicast), not this one.
     #[inline(always)]
@@ -170,8 +179,11 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RA
     /// Whether the first `rows` rows and `cols` columns of a tile of `r` x `c` are all among those that are the tiles'.
     #[inline(always)]
     pub(in crate::tile) fn holds(&self, [r, c]: [usize; 2], [rows, cols]: [u32; 2]) -> bool {
-        let holds_rows = self.rows == u32::MAX || self.index[RANK - 2] * r as u32 + rows <= self.rows;
-        holds_rows && (self.end_col == u32::MAX || self.corner(r, c).1 + cols <= self.end_col)
+        let lines = if O::ROW_MAJOR { rows } else { cols };
+        let holds_lines = self.short.is_none_or(|short| lines <= short);
+        let holds_rows =
+            self.rows == u32::MAX || self.index[RANK - 2] * self.steps(r, c)[0] + rows <= self.rows;
+        holds_lines && holds_rows && (self.end_col == u32::MAX || self.corner(r, c).1 + cols <= self.end_col)
     }
     /// Whether all rows and columns are the tiles'.
     #[inline(always)]
@@ -188,25 +200,37 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RA
         }
         inside
     }
-    /// Rows that are inside, from a tile of `r` rows on.
+    /// Rows that are inside, from a tile of `r` x `c` on.
     #[inline(always)]
-    fn rows_inside(&self, r: usize) -> u32 {
+    fn rows_inside(&self, r: usize, c: usize) -> u32 {
         if !self.has_matrix() {
             return 0;
         }
-        let row = self.index[RANK - 2] * r as u32;
+        let row = self.index[RANK - 2] * self.steps(r, c)[0];
         let inside = self.of.shape[RANK - 2].saturating_sub(self.first + row);
-        if self.rows == u32::MAX { inside } else { inside.min(self.rows.saturating_sub(row)) }
+        let inside = if self.rows == u32::MAX { inside } else { inside.min(self.rows.saturating_sub(row)) };
+        self.short.filter(|_| O::ROW_MAJOR).map_or(inside, |short| inside.min(short))
     }
-    /// Columns that are inside, from column `col` on.
+    /// Columns that are inside, from the tile's first column `col` on.
     #[inline(always)]
     fn cols_inside(&self, col: u32) -> u32 {
-        self.of.shape[RANK - 1].min(self.end_col).saturating_sub(col)
+        let inside = self.of.shape[RANK - 1].min(self.end_col).saturating_sub(col);
+        self.short.filter(|_| !O::ROW_MAJOR).map_or(inside, |short| inside.min(short))
+    }
+    /// Rows and columns from one tile of `r` x `c` to the next.
+    #[inline(always)]
+    fn steps(&self, r: usize, c: usize) -> [u32; 2] {
+        match self.short {
+            None => [r as u32, c as u32],
+            Some(lines) if O::ROW_MAJOR => [lines, c as u32],
+            Some(lines) => [r as u32, lines],
+        }
     }
     /// The tile's first row and column.
     #[inline(always)]
     pub(in crate::tile) fn corner(&self, r: usize, c: usize) -> (u32, u32) {
-        (self.first + self.index[RANK - 2] * r as u32, self.first_col + self.index[RANK - 1] * c as u32)
+        let [rows, cols] = self.steps(r, c);
+        (self.first + self.index[RANK - 2] * rows, self.first_col + self.index[RANK - 1] * cols)
     }
 
     #[inline(always)]
@@ -222,7 +246,7 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RA
             pointer: self.of.pointer.wrapping_add(offset as usize),
             row_stride: self.of.strides[RANK - 2],
             col_stride: self.of.strides[RANK - 1],
-            rows: self.rows_inside(r),
+            rows: self.rows_inside(r, c),
             cols: self.cols_inside(col),
         }
     }
@@ -242,8 +266,8 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTile<T, RA
         Lines {
             pointer: self.of.pointer.wrapping_add(offset as usize).cast(),
             stride: self.of.strides[across] * T::BYTES as u64,
-            inside: if O::ROW_MAJOR { self.rows_inside(r) } else { self.cols_inside(col) },
-            bytes: (if O::ROW_MAJOR { self.cols_inside(col) } else { self.rows_inside(r) })
+            inside: if O::ROW_MAJOR { self.rows_inside(r, c) } else { self.cols_inside(col) },
+            bytes: (if O::ROW_MAJOR { self.cols_inside(col) } else { self.rows_inside(r, c) })
                 .saturating_mul(T::BYTES as u32),
         }
     }
