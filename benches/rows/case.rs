@@ -97,11 +97,17 @@ const OTHERS: [[usize; 2]; 26] = [
     [900, 65537],
 ];
 
-/// The cases that these words select, and those of f16 of shapes among them that stand in no table: `rms_norm 7x1000`.
+/// The cases that these words select, and those of shapes among them that stand in no table, of the types among them, or f16: `rms_norm 7x1000`.
 pub fn selected(words: &[String]) -> Result<Vec<Case>> {
     let own = shapes::unlisted(words, &[&SHAPES[..], &OTHERS].concat());
-    let of = |op| own.iter().map(move |&[rows, cols]| Case { op, dtype: DType::F16, rows, cols });
-    common::selected(all().into_iter().chain(OPS.into_iter().flat_map(of)).collect(), words)
+    let named = |dtype: &DType| words.iter().any(|word| word.split(',').any(|word| word == dtype.name()));
+    let types: Vec<_> = TYPES.into_iter().filter(named).collect();
+    let types = if types.is_empty() { vec![DType::F16] } else { types };
+    let mut cases = all();
+    for (op, &dtype) in OPS.into_iter().flat_map(|op| types.iter().map(move |dtype| (op, dtype))) {
+        cases.extend(own.iter().map(|&[rows, cols]| Case { op, dtype, rows, cols }));
+    }
+    common::selected(cases, words)
 }
 
 /// Every case, in the order of the table.

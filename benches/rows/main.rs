@@ -8,8 +8,8 @@
 //! cargo bench --bench rows -- --small [WORDS]     cases beside an empty kernel: in graphs, and on a stream by calls and by a plan
 //! ```
 //!
-//! WORDS select cases, by operator, type, and the shape or its beginning: `softmax f16 8192,4096`; a shape of f16 may also be one that
-//! stands in no table. The table takes a CUDA graph over
+//! WORDS select cases, by operator, type, and the shape or its beginning: `softmax f16 8192,4096`; a shape may also be one that stands
+//! in no table. The table takes a CUDA graph over
 //! rotating tensors, all variants in one run and in shuffled order, and gives medians. Each case's rows are compared with f64 first.
 
 mod case;
