@@ -218,6 +218,16 @@ pub fn several_tiles(device: &Device) -> Outcome {
         let place = packed(rows, cols);
         Inputs::<f32>::new(place, place).check_all(device, Tried::Likely, &mut seen)?;
     }
+    // Of rows that begin anywhere the most that kernels have room for, and one more.
+    fn at_limits<T: Number>(device: &Device, limits: &[[usize; 2]]) -> tilewright_support::Result<()> {
+        for (rows, cols) in limits.iter().flat_map(|&[rows, most]| [(rows, most), (rows, most + 1)]) {
+            let place = packed(rows, cols);
+            Inputs::<T>::new(place, place).check_all(device, Tried::Likely, &mut BTreeSet::new())?;
+        }
+        Ok(())
+    }
+    at_limits::<bf16>(device, &[[sms * 20, 761], [sms * 9, 3065], [sms * 3, 12281], [17, 24569]])?;
+    at_limits::<f32>(device, &[[sms * 20, 637], [sms * 9, 2557], [sms * 3, 10237], [9, 20477]])?;
     Ok(())
 }
 

@@ -22,6 +22,7 @@
 //! | the same to `Fragment`, to a [`Scratch`] tile | `Fragment::load(a.gather(place))`, `a_s.fetch(a.gather(place)).wait()` |
 //! | rows of a length known at run time | `Fragment::load_rows(x.tile(place), outside)`, `y.store_rows(…)`; of any length, `x.fold_row_parts(…)` |
 //! | rows that are longer than registers hold, or begin anywhere, read once | `cta.row_parts([x, z], order, outside)`, then `fold` and `take`: [`RowParts`] |
+//! | those that begin anywhere, where all of a CTA begin alike | `cta.rows_alike([x, z], order)`, then `fold` and `store`: [`RowsAlike`] |
 //! | a value for each column | [`Cols::load`], from any column on [`ColumnsFrom::load`], with [`Fragment::zip_cols`], [`Fragment::affine_cols`]; back by `copy(cols, y.tile([0, n]))`, `atomic_add` |
 //! | values of rows that change from step to step | `StepRows::new(\|step\| Rows::load_or_zero(x.tile([m, step])), \|rows\| rows).take()`: a load for each row and several steps |
 //! | values of rows that several warps, or CTAs of a cluster, hold | [`RowReducer`], over tiles that [`RowTile`] goes through |

@@ -8,6 +8,7 @@ pub use crate::tile::copy::columns::ColumnsFrom;
 pub use crate::tile::copy::elementwise::elementwise;
 pub use crate::tile::copy::row_part::{RowMut, RowPart};
 pub use crate::tile::copy::row_parts::RowParts;
+pub use crate::tile::copy::rows_alike::{Beside, BesideMut, PartAlike, RowsAlike};
 pub use crate::tile::copy::scratch_pair::ScratchPair;
 pub use crate::tile::cta::collective::Collective;
 pub use crate::tile::cta::simt::{Overlapped, Overlaps, Simt};

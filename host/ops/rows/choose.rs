@@ -140,7 +140,7 @@ impl<const N: usize> Choice for Selection<'_, N> {
 fn of_weights(kernel: &Compiled, cycles: u64) -> u64 {
     match kernel.persistent {
         false => 800,
-        true if kernel.tile[1] >= 1024 && kernel.places == 1 => cycles / 16,
+        true if kernel.tile[1] >= 1024 && kernel.places == 1 && !kernel.sums => cycles / 16,
         true => 0,
     }
 }
@@ -153,7 +153,8 @@ fn of_weights(kernel: &Compiled, cycles: u64) -> u64 {
 /// part of memory's time and 700 cycles more, in a cluster 700 and 200 for each CTA, and the first one 3000: to ask for all that there is room for.
 /// Of such rows in shared memory a warp computes for 5 cycles an element and 40 a row, while the SM's others do; of such tiles with weights, which each
 /// thread shifts as it reads them, for 4 an element, or for 3 where it holds them, which takes 3000 cycles before the first row.
-/// Element by element memory gives a third of its speed and a tile takes eight times as long, and rows that are read again come from the L2, if they are not more than it holds.
+/// With sums for columns an SM has room for 512 threads, and a warp computes for 13 cycles an element and 40 a row, and for a quarter more where shared
+/// memory holds rows. Element by element memory gives a third of its speed and a tile takes eight times as long, and rows that are read again come from the L2, if they are not more than it holds.
 fn estimate<const N: usize>(
     kernel: &Compiled,
     matrices: &Matrices<N>,
@@ -171,7 +172,7 @@ fn estimate<const N: usize>(
     let threads = u64::from(kernel.threads);
     // Of tiles of rows that begin anywhere an SM has two CTAs even where they are of 512 threads.
     let least = if kernel.ragged && !kernel.persistent { 2 } else { 1 };
-    let resident = (768 / threads).max(least).min(room).max(1);
+    let resident = (if kernel.sums { 512 } else { 768 } / threads).max(least).min(room).max(1);
     let at_a_time = (sms * resident / ctas).max(1);
     let parts = if kernel.any_length { cols.div_ceil(tile_cols) * 2 } else { 1 };
     let slowness = if kernel.vectors { 1 } else { 3 };
@@ -188,6 +189,11 @@ fn estimate<const N: usize>(
     };
     let warps = resident * threads / 32;
     let tile = match kernel.ragged {
+        _ if kernel.sums => {
+            let elements = if held { cols.div_ceil(threads * ctas) } else { tile_rows * tile_cols / threads };
+            let quarters = if held { 5 } else { 4 };
+            warps * (13 * elements + 40) * quarters / 4 + cluster
+        }
         true if held => tile + warps * (cols.div_ceil(threads * ctas) + 8) * 5,
         true if weighted => {
             800 + warps * (tile_rows * tile_cols / threads) * if kernel.alike { 3 } else { 4 } + cluster

@@ -34,6 +34,8 @@ pub struct RowsKernel {
     pub ragged: bool,
     /// Whether all rows of a cluster begin alike behind a multiple of 16 bytes.
     pub alike: bool,
+    /// Whether a thread has a sum over all rows for each of its columns: gradients of weights.
+    pub sums: bool,
 }
 
 impl RowsKernel {
@@ -52,6 +54,7 @@ impl RowsKernel {
             vectors: L::RUN * T::BYTES >= 16,
             ragged: false,
             alike: false,
+            sums: false,
         }
     }
 }

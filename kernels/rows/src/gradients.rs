@@ -7,7 +7,7 @@ use tilewright_device::{bf16, f16, kernels};
 use crate::columns::column_sums;
 use crate::described::RowsKernel;
 use crate::norm_backward::{norm_gradient, norm_gradient_long};
-use crate::norm_backward_held::norm_gradient_held;
+use crate::norm_backward_held::{norm_gradient_alike, norm_gradient_held};
 use crate::program::{NextTile, Nothing, Prefetch, RowProgram};
 use crate::softmax_backward::{softmax_gradient, softmax_gradient_held, softmax_gradient_long};
 
@@ -41,20 +41,30 @@ impl<
 > Described for norm_gradient<P, F, T, L, M, N, CTAS>
 {
     type Description = RowsKernel;
-    const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, M, N>(CTAS, false);
+    const DESCRIPTION: RowsKernel = RowsKernel { sums: true, ..RowsKernel::new::<T, L, M, N>(CTAS, false) };
 }
 
 #[rustfmt::skip]
 impl<
     P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, const PLACES: usize, const PARTS: usize,
-    const RAGGED: bool,
-> Described for norm_gradient_held<P, T, L, N, CTAS, PLACES, PARTS, RAGGED>
+> Described for norm_gradient_held<P, T, L, N, CTAS, PLACES, PARTS>
+{
+    type Description = RowsKernel;
+    const DESCRIPTION: RowsKernel =
+        RowsKernel { places: PARTS as u32, sums: true, ..RowsKernel::new::<T, L, 1, N>(CTAS, false) };
+}
+
+#[rustfmt::skip]
+impl<
+    P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize, const CTAS: usize, const PARTS: usize, const AHEAD: u32,
+> Described for norm_gradient_alike<P, T, L, N, CTAS, PARTS, AHEAD>
 {
     type Description = RowsKernel;
     const DESCRIPTION: RowsKernel = RowsKernel {
         places: PARTS as u32,
-        ragged: RAGGED,
-        alike: RAGGED,
+        ragged: true,
+        alike: true,
+        sums: true,
         ..RowsKernel::new::<T, L, 1, N>(CTAS, false)
     };
 }
@@ -63,7 +73,7 @@ impl<P: RowProgram, T: Element, L: FragmentLayout<1, N>, const N: usize> Describ
     for norm_gradient_long<P, T, L, N>
 {
     type Description = RowsKernel;
-    const DESCRIPTION: RowsKernel = RowsKernel::new::<T, L, 1, N>(1, true);
+    const DESCRIPTION: RowsKernel = RowsKernel { sums: true, ..RowsKernel::new::<T, L, 1, N>(1, true) };
 }
 
 #[rustfmt::skip]
@@ -110,10 +120,11 @@ kernels! {
     pub static NORM_GRADIENT: RowsKernel;
 
     let ONE_CTA = [(4, 16, 8, 8, 128), (4, 128, 8, 1, 1024), (8, 256, 16, 1, 4096), (16, 512, 16, 1, 8192)];
-    let NARROW_HALVES = [(4, 8, 1024, 12), (8, 16, 4096, 6)];
-    let NARROW_F32 = [(4, 8, 1024, 6), (8, 8, 2048, 6)];
-    for (T, VECTOR, AHEAD, PARTS, NARROW) in
-        [(f16, 8, NextTile, 4, NARROW_HALVES), (bf16, 8, NextTile, 4, NARROW_HALVES), (f32, 4, Nothing, 8, NARROW_F32)]
+    let NARROW_HALVES = [(1, 32, 768), (4, 128, 3072), (8, 256, 6144)];
+    let NARROW_F32 = [(1, 32, 640), (4, 128, 2560)];
+    // Of contiguous rows that begin anywhere shared memory has one of the longest and `ROWS` more.
+    for (T, VECTOR, AHEAD, PARTS, RAGGED_PARTS, ROWS, NARROW) in
+        [(f16, 8, NextTile, 4, 3, 3, NARROW_HALVES), (bf16, 8, NextTile, 4, 3, 3, NARROW_HALVES), (f32, 4, Nothing, 8, 5, 1, NARROW_F32)]
     {
         for (W, G, E, M, N) in ONE_CTA {
             sm_90: [norm_gradient_sm_90_ T _ M x N]:
@@ -128,14 +139,13 @@ kernels! {
         }
         for CTAS in [1, 2, 8] {
             sm_90: [norm_gradient_sm_90_ T _held CTAS]:
-                norm_gradient_held<Overlapped<16>, T, Spread<16, 512, VECTOR, VECTOR>, { 512 * VECTOR }, CTAS, 12, PARTS, false>;
-            // Registers have room for half as many parts, with what is to be known of where these begin.
+                norm_gradient_held<Overlapped<16>, T, Spread<16, 512, VECTOR, VECTOR>, { 512 * VECTOR }, CTAS, 12, PARTS>;
             sm_90: [norm_gradient_sm_90_ T _ragged CTAS]:
-                norm_gradient_held<Overlapped<16>, T, Spread<16, 512, VECTOR, VECTOR>, { 512 * VECTOR }, CTAS, 12, { PARTS / 2 }, true>;
+                norm_gradient_alike<Overlapped<16>, T, Spread<16, 512, VECTOR, VECTOR>, { 512 * VECTOR }, CTAS, RAGGED_PARTS, ROWS>;
         }
-        for (W, E, N, PLACES) in NARROW {
+        for (W, G, N) in NARROW {
             sm_90: [norm_gradient_sm_90_ T _ragged_1x N]:
-                norm_gradient_held<Overlapped<W>, T, Spread<W, { 32 * W }, E, VECTOR>, N, 1, PLACES, 1, true>;
+                norm_gradient_alike<Overlapped<W>, T, Spread<W, G, VECTOR, VECTOR>, { G * VECTOR }, 1, RAGGED_PARTS, ROWS>;
         }
         sm_80: [norm_gradient_sm_80_ T _long]: norm_gradient_long<Simt<8>, T, Spread<8, 256, 16, VECTOR>, 4096>;
         sm_80: [norm_gradient_sm_80_ T _any]: norm_gradient_long<Simt<8>, T, Spread<8, 256, 16, 1>, 4096>;

@@ -54,7 +54,7 @@ impl Moments {
     }
 }
 
-/// A row's gradient is `by` (g - `level` - `slope` d).
+/// A row's gradient is `by` g + `level` + `slope` x, where x is normalised: `by` times its distance from the mean.
 #[derive(Clone, Copy)]
 pub(crate) struct Factors {
     by: f32,
@@ -66,8 +66,8 @@ impl How {
     #[inline(always)]
     pub(crate) fn factors(&self, all: Moments) -> Factors {
         let by = math::rsqrt(math::fma(all.squares, self.per_column, self.epsilon));
-        let level = if self.centred { all.total * self.per_column } else { 0.0 };
-        Factors { by, level, slope: all.along * self.per_column * by * by }
+        let level = if self.centred { all.total * -self.per_column * by } else { 0.0 };
+        Factors { by, level, slope: all.along * -self.per_column * by * by }
     }
 }
 
@@ -99,25 +99,43 @@ pub(crate) fn weighted<T: Element, L: FragmentLayout<M, N>, const M: usize, cons
     dy.map(T::to_f32).zip_cols(weight, |dy, w| dy * w.to_f32())
 }
 
+/// The elements of both.
+#[inline(always)]
+pub(crate) fn pairs<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    a: Fragment<f32, M, N, L>,
+    b: &Fragment<f32, M, N, L>,
+) -> Fragment<(f32, f32), M, N, L> {
+    a.map(|a| (a, 0.0)).zip(b, |(a, _), b| (a, b))
+}
+
 /// What this thread has of the rows' moments.
 #[inline(always)]
 fn moments<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     d: Fragment<f32, M, N, L>,
     g: &Fragment<f32, M, N, L>,
 ) -> Rows<Moments, M, N, L> {
-    let pairs = d.map(|d| (d, 0.0)).zip(g, |(d, _), g| (d, g));
-    pairs.fold_rows(Moments::NONE, Moments::and)
+    pairs(d, g).fold_rows(Moments::NONE, Moments::and)
 }
 
-/// The gradient by x.
+/// The normalised x.
 #[inline(always)]
-pub(crate) fn gradient<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+pub(crate) fn normalised<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
     d: Fragment<f32, M, N, L>,
-    g: Fragment<f32, M, N, L>,
     factors: &Rows<Factors, M, N, L>,
 ) -> Fragment<f32, M, N, L> {
-    let line = d.zip_rows(factors, |d, of| math::fma(d, of.slope, of.level));
-    g.zip(&line, |g, line| g - line).zip_rows(factors, |g, of| g * of.by)
+    d.zip_rows(factors, |d, of| d * of.by)
+}
+
+/// The gradient by x, which is given normalised.
+#[inline(always)]
+pub(crate) fn gradient<L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    x: Fragment<f32, M, N, L>,
+    g: &Fragment<f32, M, N, L>,
+    factors: &Rows<Factors, M, N, L>,
+) -> Fragment<f32, M, N, L> {
+    let both = pairs(x, g)
+        .zip_rows(factors, |(x, g), of| (math::fma(g, of.by, math::fma(x, of.slope, of.level)), 0.0));
+    both.map(|(dx, _)| dx)
 }
 
 /// `dx` and the gradient by the sum.
@@ -129,14 +147,14 @@ fn with_sum<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>
     dx.zip(d_sum, |dx, d_sum| dx + d_sum.to_f32()).cast::<T>()
 }
 
-/// dy times the normalised x: what each row adds to the gradient by w.
+/// With what each row adds to the gradient by w: dy times the normalised x.
 #[inline(always)]
-pub(crate) fn by_weight<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
-    d: Fragment<f32, M, N, L>,
+pub(crate) fn plus_products<T: Element, L: FragmentLayout<M, N>, const M: usize, const N: usize>(
+    sums: Fragment<f32, M, N, L>,
+    x: Fragment<f32, M, N, L>,
     dy: &Fragment<T, M, N, L>,
-    factors: &Rows<Factors, M, N, L>,
 ) -> Fragment<f32, M, N, L> {
-    d.zip_rows(factors, |d, of| d * of.by).zip(dy, |x, dy| x * dy.to_f32())
+    sums.zip(&pairs(x, &dy.map(T::to_f32)), |sum, (x, dy)| math::fma(x, dy, sum))
 }
 
 /// Each column's sum over the tile's rows, in all of them.
@@ -260,11 +278,10 @@ pub fn norm_gradient<
         let exists = Rows::<bool, M, N, L>::indexed(|row| row < last);
         let all = all.zip(&exists, Moments::or_none);
         let factors = all.map(|all| how.factors(all));
-        let d = distances_of(row.anew(), &mean);
-        let by = by.anew();
-        let dx_tile = dx.get().tile(here.at(part));
-        with_sum(gradient(d, weighted(by, &weight), &factors), &added).store_rows(dx_tile);
-        weights = plus(weights, &by_weight(d, &by, &factors));
+        let (x, by) = (normalised(distances_of(row.anew(), &mean), &factors), by.anew());
+        weights = plus_products(weights, x, &by);
+        with_sum(gradient(x, &weighted(by, &weight), &factors), &added)
+            .store_rows(dx.get().tile(here.at(part)));
         biases = plus(biases, &by.map(T::to_f32));
     }
     let store = |sums: Fragment<f32, M, N, L>, mut to: GlobalMut<f32, 3, RowMajor, 0>| {
@@ -318,10 +335,10 @@ pub fn norm_gradient_long<P: RowProgram, T: Element, L, const N: usize>(
         });
         let factors = rows.reduce(own, Moments::with).map(|all| how.factors(all));
         x.get().fold_row_parts::<1, N, L, _>(tile, T::ZERO, (), |(), x, part| {
-            let (d, by) = (distances(x, &mean, inside(part)), by(part));
+            let (x, by) = (normalised(distances(x, &mean, inside(part)), &factors), by(part));
             let added = Fragment::load_rows(d_sum.get().tile(tile.at(part)), T::ZERO);
             let to = dx.get().tile(tile.at(part));
-            with_sum(gradient(d, weighted(by, &weight(part)), &factors), &added).store_rows(to);
+            with_sum(gradient(x, &weighted(by, &weight(part)), &factors), &added).store_rows(to);
             // Each thread adds to what it wrote itself.
             let add = |mut sums: GlobalMut<f32, 3, RowMajor, 0>, new: Fragment<f32, 1, N, L>| {
                 let place = [0, block_x(), part];
@@ -331,7 +348,7 @@ pub fn norm_gradient_long<P: RowProgram, T: Element, L, const N: usize>(
                 }
                 plus(sum, &new).store_rows(sums.tile(place));
             };
-            add(d_weight.get(), by_weight(d, &by, &factors));
+            add(d_weight.get(), plus_products(Fragment::zero(), x, &by));
             add(d_bias.get(), by.map(T::to_f32));
         });
         tile = tile.next();

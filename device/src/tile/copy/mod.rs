@@ -20,6 +20,7 @@ pub mod row_part;
 pub mod row_parts;
 pub mod rows;
 pub mod rows_ahead;
+pub mod rows_alike;
 pub mod scatter;
 pub mod scratch_pair;
 pub mod strips;
