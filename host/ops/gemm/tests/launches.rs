@@ -15,6 +15,8 @@ struct Block {
     bias: GlobalAbi<f16, 3>,
     order: RasterOrder,
     scale: [f32; 2],
+    constant: u32,
+    lines: u32,
 }
 
 fn last(journal: &Arc<Journal>) -> (LaunchConfig, Block) {
@@ -73,6 +75,23 @@ fn the_transposed_product_exchanges_everything() {
     assert_eq!(block.order.total(), 64);
     // The weights are read once, the few rows by every CTA.
     assert_eq!([block.a.policy, block.b.policy], [EVICT_FIRST, EVICT_NORMAL]);
+}
+
+/// Two tiles have the rows of A as columns: 104 each, and not 112 and 88, of which TMA would find 24 outside.
+#[test]
+fn tiles_beside_each_other_have_equal_lines() {
+    let (device, journal) = fake::h200();
+    for (rows, tile, lines) in [(200, 112, 104), (224, 112, 112), (100, 112, 104), (1000, 112, 112)] {
+        let mut views = Views::<f16, f16>::new(&device, "nt", [rows, 3072, 3072]);
+        let name = format!("gemm_sm_90_f16_f16_swap_nt_none_64x{tile}x64s9k1");
+        views.run(&Gemm::new().kernel(&name), &device.default_stream()).unwrap();
+        let (_, block) = last(&journal);
+        assert_eq!((block.lines, block.order.total() as usize), (lines, 48 * rows.div_ceil(tile)), "{rows}");
+        // W, the rows, and C, whose tiles are stored by whole boxes or by threads.
+        let boxes: Vec<_> =
+            journal.maps.lock().unwrap().iter().rev().take(3).map(|map| map.tile[1]).collect();
+        assert!(boxes.contains(&lines), "{rows}: {boxes:?}");
+    }
 }
 
 #[test]
