@@ -26,8 +26,8 @@ use tilewright_device::tile::{
 ///
 /// If `constant` is not 0, no kernel that may still run writes A: a kernel that streams it begins before the preceding grid has ended.
 ///
-/// Kernels that store C column-major, and whose warpgroups share tiles, read `lines` columns of a tile of B: all, or those that B has, as boxes of as many lines.
-/// What TMA finds outside of a tensor takes it longer than what is inside.
+/// Kernels that store C column-major, and whose warpgroups share tiles, take `lines` columns of B and C for each tile, `BN` or fewer; the next tile begins behind them. What TMA
+/// finds outside of a tensor takes it longer than what is inside, so tiles beside each other have as many each.
 ///
 /// Where `E` is gated, C \[batch, M / 2, N\] is act(gate) up of A's rows, which are gates and ups in turn, [`GATES`](tilewright_device::tile::GATES) of each; without bias and beta.
 ///

@@ -11,8 +11,8 @@ use crate::shortens;
 
 /// C = act(alpha A B + beta C + bias), for the shapes and orders of [`gemm`](fn@crate::gemm), whose tiles' depth is divided evenly among all CTAs (Osama et al. 2023).
 ///
-/// CTAs hand over the sums of parts of tiles through `order`'s workspace. Where C is column-major, `lines` columns of a tile of B are read, all or those that B
-/// has: what TMA finds outside of a tensor takes it longer than what is inside.
+/// CTAs hand over the sums of parts of tiles through `order`'s workspace. Where C is column-major, each tile takes `lines` columns of B and C, as
+/// [`gemm`](fn@crate::gemm)'s.
 ///
 /// # Safety
 /// A, B, C and the bias, if there is one, have all matrices of `order`. B's boxes have `lines` lines, or equal parts of them where a tile is several boxes.

@@ -23,7 +23,7 @@ pub struct GlobalTile<T, const RANK: usize, O = RowMajor, const BOX: usize = 64>
     pub(in crate::tile) own: bool,
     /// Whether what a stage holds of rows, or of columns, outside of the tensor may stay.
     kept: [bool; 2],
-    /// Lines that TMA copies, if not all of the tile's.
+    /// Lines of each tile, if not all that it has room for.
     pub(in crate::tile) short: Option<u32>,
 }
 
