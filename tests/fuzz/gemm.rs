@@ -95,8 +95,10 @@ fn of<T: Real + Number + GemmInput, U: Real + Number + FloatElement>(
         let mut names = Vec::new();
         if !c.is_empty() && forced.is_multiple_of(2) {
             let all = gemm.candidates(&a, &b, &c)?;
-            names
-                .extend(all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name()));
+            // A captured call has no memory for the sums of tiles that CTAs divide, which products of f32 alone do without.
+            let runs = |name: &str| !captured || !name.ends_with("sk") || name.contains("_f32_f32_");
+            let able = all.iter().filter(|kernel| kernel.rejection().is_none()).map(|kernel| kernel.name());
+            names.extend(able.filter(|name| runs(name)));
             assert!(!names.is_empty(), "no kernel for it");
         }
         let gemm = match names.as_slice() {
