@@ -217,9 +217,9 @@ impl Selection<'_> {
             return Ok(parts::estimate(kernel, size, transposed, rates, self.sms));
         }
         let mut estimate = estimate(kernel, size, transposed, rates, self.sms);
-        // Lines that begin anywhere in those of L2 take small tiles 1.2 to 2 times as long as the fastest kernel (seven products on an H200, 2026-11-30).
+        // Lines that begin anywhere in those of L2 take small tiles 1.2 to 2 times as long as the fastest kernel (five products on an H200, 2026-11-30).
         if of_one_warpgroup(kernel) && (self.split_lines() > 0 || n <= FEW) {
-            estimate.cycles *= 2;
+            estimate.cycles = estimate.cycles.saturating_mul(2);
         }
         if kernel.apart {
             estimate.cycles += out_of_step(kernel, estimate, k, rates[1] as u32);

@@ -85,13 +85,8 @@ pub(super) fn estimate(
     };
     let arrive = match (cluster, n) {
         (2.., 65..) => 43,
-        (1, _) if of_one_warpgroup(kernel) => {
-            if across < 8 {
-                60
-            } else {
-                68
-            }
-        }
+        (1, _) if of_one_warpgroup(kernel) && across < 8 => 60,
+        (1, _) if of_one_warpgroup(kernel) => 68,
         _ => 53,
     };
     let bytes = (m + read) * split * STEP * 2 / cluster;
