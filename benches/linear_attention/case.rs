@@ -63,14 +63,14 @@ const FORMS: [Form; 7] = [
 const BACKWARD: [Form; 4] = [Form::Plain, Form::Retention, Form::Gates, Form::ChannelGates];
 const STEPS: [[usize; 4]; 3] = [[1, 1, 32, 128], [64, 1, 32, 128], [256, 1, 16, 256]];
 
-/// The cases that these words select; a shape in no table is named by its four numbers, a step by one row: `2x777x24x128 gla backward`.
+/// The cases that these words select. Any shape is named by its four numbers, a step by one row: `2x777x24x128 gla backward`.
 pub fn selected(words: &[String]) -> Result<Vec<Case>> {
-    let unlisted = shapes::unlisted(words, &SHAPES);
-    if unlisted.is_empty() {
+    let named = shapes::unlisted(words, &[]);
+    if named.is_empty() {
         return common::selected(all(), words);
     }
     let others: Vec<_> = words.iter().filter(|word| !word.contains('x')).cloned().collect();
-    let (steps, long): (Vec<_>, Vec<_>) = unlisted.into_iter().partition(|shape| shape[1] == 1);
+    let (steps, long): (Vec<_>, Vec<_>) = named.into_iter().partition(|shape| shape[1] == 1);
     common::selected(of(&long, &steps), &others)
 }
 

@@ -43,14 +43,14 @@ pub const WIDTH: usize = 4;
 const LAYERS: [[usize; 3]; 5] = [[8, 4096, 80], [1, 4096, 80], [1, 32768, 80], [4, 2048, 24], [1, 16384, 24]];
 const STEPS: [[usize; 3]; 4] = [[1, 1, 80], [16, 1, 80], [128, 1, 80], [256, 1, 80]];
 
-/// The cases that these words select; a shape in no table is named by its three numbers, a step by one token: `3x777x48 gradient`.
+/// The cases that these words select. Any shape is named by its three numbers, a step by one token: `3x777x48 gradient`.
 pub fn selected(words: &[String]) -> Result<Vec<Case>> {
-    let unlisted = shapes::unlisted(words, &[&LAYERS[..], &STEPS].concat());
-    if unlisted.is_empty() {
+    let named = shapes::unlisted(words, &[]);
+    if named.is_empty() {
         return common::selected(all(), words);
     }
     let others: Vec<_> = words.iter().filter(|word| !word.contains('x')).cloned().collect();
-    let (steps, long): (Vec<_>, Vec<_>) = unlisted.into_iter().partition(|shape| shape[1] == 1);
+    let (steps, long): (Vec<_>, Vec<_>) = named.into_iter().partition(|shape| shape[1] == 1);
     common::selected(of(&long, &steps), &others)
 }
 
