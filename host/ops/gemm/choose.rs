@@ -36,7 +36,7 @@ pub(super) const SINGLE: &str = "f32";
 /// 512 rows took 0.99 to 1.35 of the time of what the estimate takes else (H200, 2026-11-28), which does not see that.
 const NARROW: u32 = 128;
 
-/// Rows that are streamed through more CTAs than have whole tiles.
+/// The most rows for which small tiles are not taken: kernels that divide the depth read the weights by more CTAs.
 const FEW: usize = 64;
 
 impl Estimate {

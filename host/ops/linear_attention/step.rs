@@ -66,10 +66,10 @@ impl LinearAttentionStepPlan {
         })?;
         let function = o.device().listed(&KERNELS, kernel)?;
         let count = |n: usize| u32::try_from(n).map_err(|_| problem.too_large());
-        // A CTA reads a state's next columns while it has others, but two of them on each SM come first.
-        let full = 2 * o.device().sm_count() as usize;
+        // A CTA reads a state's next columns while it computes, so a state has no more CTAs than fill the device.
         let tiles = dv.div_ceil(kernel.columns[0] as usize);
-        let ctas = tiles.min(full.div_ceil((heads * sequences).max(1)));
+        let states = heads.saturating_mul(sequences).max(1);
+        let ctas = tiles.min((function.resident_ctas().max(1) as usize).div_ceil(states));
         let grid = [count(ctas)?, count(heads)?, count(sequences)?];
         let launch = (!problem.is_empty()).then_some(Launch::grid(grid));
         let state = state.planned(STATE).untyped();
