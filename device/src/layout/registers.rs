@@ -73,12 +73,20 @@ pub struct Nested<O, I> {
     _inner: PhantomData<I>,
 }
 
+impl<O, I> Nested<O, I> {
+    /// These blocks.
+    #[inline(always)]
+    pub(crate) const fn of(blocks: O) -> Self {
+        Nested { blocks, _inner: PhantomData }
+    }
+}
+
 // SAFETY: O is O::LEN values of I, each of which is I::LEN values of T.
 unsafe impl<T: Copy, I: Registers<T>, O: Registers<I>> Registers<T> for Nested<O, I> {
     const LEN: usize = O::LEN * I::LEN;
     #[inline(always)]
     fn splat(x: T) -> Self {
-        Nested { blocks: O::splat(I::splat(x)), _inner: PhantomData }
+        Nested::of(O::splat(I::splat(x)))
     }
 }
 

@@ -63,8 +63,8 @@ pub use crate::tile::mma::tf32::Tf32;
 pub use crate::tile::mma::threads::KMajor;
 pub use crate::tile::mma::wgmma::SharedOperand;
 pub use crate::tile::pipeline::configuration::{
-    Configuration, FourConsumersJointProducers, OneConsumer, OneConsumerTwoProducers,
-    OneConsumerTwoProducersTwoPerSm, PingPongCluster, Producers, RegisterBudget, ThreeConsumers,
+    Configuration, Elected, FourConsumersJointProducers, OneConsumer, OneConsumerTwoProducers,
+    OneConsumerTwoProducersTwoPerSm, PingPong, PingPongCluster, Producers, RegisterBudget, ThreeConsumers,
     ThreeConsumersThreeProducers, TwoConsumers, TwoConsumersCluster, TwoConsumersClusterOfFour,
     TwoConsumersJointProducers, TwoConsumersJointProducersCluster, TwoConsumersThreeProducers,
     TwoConsumersThreeProducersAdder, TwoConsumersTwoProducersAdder,

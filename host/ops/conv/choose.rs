@@ -286,12 +286,12 @@ impl Choice for Selection<'_> {
 /// The time of a persistent kernel, as the GEMM's: waves of tiles, each a number of steps, each bound by the tensor cores or by what the L2
 /// delivers to an SM.
 ///
-/// The constants are fitted to 16 layers of ResNet-50 on an H200 (2026-11-23), of which it finds the fastest kernel of 15: 26 elements of a
-/// tile take a cycle for each step of 64, 56 bytes arrive a cycle, a tile's epilogue takes 100 cycles and one for 10 elements, a launch 3000, and
-/// handing over partial sums 2000. `mma.sync` has half of that rate, element-wise loads a sixteenth.
+/// The constants were fitted to layers of ResNet-50 on an H200 (2026-11-23, 2026-11-30): [so many elements](elements) of a
+/// tile take a cycle for each step of 64, 52 bytes arrive a cycle, 64 for one warpgroup, a tile's epilogue takes 100 cycles and one for 10 elements, a launch 3000, and
+/// handing over partial sums 2000. Where warpgroups take tiles in turn, the last tile's epilogue alone shows. `mma.sync` has half of that rate,
+/// element-wise loads a sixteenth.
 ///
-/// Of filters of several pixels 28 elements of [large](LARGE) tiles take a cycle; and four stages hide less than six of the time that images take from memory, of which a fifth
-/// is added. (17 layers of 3 x 3 filters, 2026-11-28: what is chosen was up to 5 % slower than the fastest before, in one of them.)
+/// Of filters of several pixels four stages hide less than six of the time that images take from memory, of which a fifth is added.
 fn estimate(kernel: &Compiled, size: &Size, joined: bool, [sms, memory_rate]: [u32; 2]) -> Estimate {
     let [m, n, k] = kernel.tile.map(u64::from);
     let (sms, split) = (u64::from(sms).max(1), u64::from(kernel.split));
@@ -306,8 +306,8 @@ fn estimate(kernel: &Compiled, size: &Size, joined: bool, [sms, memory_rate]: [u
         _ => 2,
     };
     let (hopper, taps) = (kernel.arch == Arch::Sm90a, size.filter.iter().product::<usize>());
-    let elements = if hopper && taps > 1 && m * n >= LARGE { 28 } else { 26 };
-    let step = (m * n / elements).max((m + n) * STEP * 2 / 56) * slowness * k / STEP;
+    let arriving = if kernel.consumers > 128 { 52 } else { 64 };
+    let step = (m * n / elements(kernel)).max((m + n) * STEP * 2 / arriving) * slowness * k / STEP;
     let sums = if split > 1 { 2000 } else { 0 };
     let finish = 100 + m * n / 10 * if kernel.makes == Makes::Scattered { 2 } else { 1 } + sums;
     if kernel.makes == Makes::Weights {
@@ -323,12 +323,21 @@ fn estimate(kernel: &Compiled, size: &Size, joined: bool, [sms, memory_rate]: [u
     let waves = ctas.div_ceil(sms);
     let steps = (rows * columns * channels.div_ceil(k)).div_ceil(split);
     let late = if hopper && taps > 1 && kernel.stages <= 4 { of_memory(size, memory_rate) / 5 } else { 0 };
-    let cycles = waves.saturating_mul(steps.saturating_mul(step) + finish).saturating_add(late + 3000);
+    let (each, last) = if kernel.apart { (0, finish) } else { (finish, 0) };
+    let cycles = waves.saturating_mul(steps.saturating_mul(step) + each).saturating_add(last + late + 3000);
     Estimate { ctas, waves, cycles, joined }
 }
 
-/// Elements of a tile from which on products run at the higher rate.
-const LARGE: u64 = 192 * 128;
+/// Elements of a tile that a step takes a cycle for: those of 64 columns read more of shared memory than its rate allows.
+fn elements(kernel: &Compiled) -> u64 {
+    let [m, n, _] = kernel.tile;
+    match (kernel.apart, n) {
+        (true, ..=64) if m < 256 => 15,
+        (true, ..=64) => 16,
+        (true, _) => 25,
+        (false, _) => 26,
+    }
+}
 
 /// Cycles of 1.755 GHz that memory of so many GB/s takes to bring all images once.
 fn of_memory(size: &Size, memory_rate: u32) -> u64 {

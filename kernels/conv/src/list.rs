@@ -2,8 +2,9 @@
 
 use tilewright_device::kernel::{Copies, Described};
 use tilewright_device::tile::{
-    Access, ColMajor, Element, Elements, FullRow, Gemm, GemmRegisters, Major, Multistage, OneConsumer,
-    OutputLayout, RowMajor, Schedule, ThreeConsumers, TwoConsumers, Vectors, WarpSpecialized, warp,
+    Access, ColMajor, Elected, Element, Elements, FullRow, Gemm, GemmRegisters, Major, Multistage,
+    OneConsumer, OutputLayout, PerWarpgroup, PingPong, RowMajor, Schedule, ThreeConsumers, TwoConsumers,
+    Vectors, WarpSpecialized, warp,
 };
 use tilewright_device::{bf16, f16, kernels};
 
@@ -43,6 +44,8 @@ pub struct ConvKernel {
     pub copies: Copies,
     /// Threads that hold a tile's sums.
     pub consumers: u32,
+    /// Whether warpgroups have tiles of their own.
+    pub apart: bool,
 }
 
 impl ConvKernel {
@@ -61,6 +64,7 @@ impl ConvKernel {
             split: split as u32,
             copies: P::COPIES,
             consumers: P::COMPUTING,
+            apart: P::APART,
         }
     }
 }
@@ -123,11 +127,12 @@ impl<A: Access, T: Element, const S: usize, const STRIDE: usize, const N: usize>
         split: 1,
         copies: if A::VECTORS { Copies::Pieces } else { Copies::Elements },
         consumers: THREADS as u32,
+        apart: false,
     };
 }
 
-// Of Hopper's tiles of outputs the first is for waves that the others leave half empty, the last for 64 outputs or few tiles. Stages fill the
-// shared memory.
+// Of Hopper's tiles of outputs the first two are for waves that 128 x 128, whose epilogue no other tile waits for, leaves half empty; those of one warpgroup for few tiles, the last
+// two for 64 outputs. Stages fill the shared memory.
 #[rustfmt::skip]
 kernels! {
     /// The convolution kernels.
@@ -139,11 +144,15 @@ kernels! {
         sm_90: [conv_sm_90_ T _128x256x64s4k1]:
             conv<WarpSpecialized<TwoConsumers>, FullRow<2>, T, ColMajor, 128, 256, 64, 4, 1>;
         sm_90: [conv_sm_90_ T _128x128x64s6k1]:
-            conv<WarpSpecialized<TwoConsumers>, FullRow<2>, T, ColMajor, 128, 128, 64, 6, 1>;
-        sm_90: [conv_sm_90_ T _128x128x64s4k2]:
-            conv<WarpSpecialized<TwoConsumers>, FullRow<2>, T, ColMajor, 128, 128, 64, 4, 2>;
+            conv<WarpSpecialized<Elected<PingPong>>, PerWarpgroup<2>, T, ColMajor, 128, 128, 64, 6, 1>;
+        sm_90: [conv_sm_90_ T _64x128x64s8k1]:
+            conv<WarpSpecialized<Elected<OneConsumer>>, FullRow<1>, T, ColMajor, 64, 128, 64, 8, 1>;
+        sm_90: [conv_sm_90_ T _64x64x64s11k2]:
+            conv<WarpSpecialized<Elected<OneConsumer>>, FullRow<1>, T, ColMajor, 64, 64, 64, 11, 2>;
+        sm_90: [conv_sm_90_ T _256x64x64s5k1]:
+            conv<WarpSpecialized<Elected<PingPong>>, PerWarpgroup<2>, T, ColMajor, 256, 64, 64, 5, 1>;
         sm_90: [conv_sm_90_ T _128x64x64s8k1]:
-            conv<WarpSpecialized<TwoConsumers>, FullRow<2>, T, ColMajor, 128, 64, 64, 8, 1>;
+            conv<WarpSpecialized<Elected<PingPong>>, PerWarpgroup<2>, T, ColMajor, 128, 64, 64, 8, 1>;
         sm_80: [conv_sm_80_ T _128x128x32s4k1]:
             conv<Multistage<8, Vectors>, warp::Square<4, 2>, T, ColMajor, 128, 128, 32, 4, 1>;
         sm_80: [conv_sm_80_ T _128x64x32s4k1]:
@@ -166,9 +175,9 @@ kernels! {
         sm_90: [conv_inputs_sm_90_ T _128x256x64s4k1]:
             conv<WarpSpecialized<TwoConsumers>, FullRow<2>, T, RowMajor, 128, 256, 64, 4, 1>;
         sm_90: [conv_inputs_sm_90_ T _128x128x64s6k1]:
-            conv<WarpSpecialized<TwoConsumers>, FullRow<2>, T, RowMajor, 128, 128, 64, 6, 1>;
+            conv<WarpSpecialized<Elected<PingPong>>, PerWarpgroup<2>, T, RowMajor, 128, 128, 64, 6, 1>;
         sm_90: [conv_inputs_sm_90_ T _128x64x64s8k1]:
-            conv<WarpSpecialized<TwoConsumers>, FullRow<2>, T, RowMajor, 128, 64, 64, 8, 1>;
+            conv<WarpSpecialized<Elected<PingPong>>, PerWarpgroup<2>, T, RowMajor, 128, 64, 64, 8, 1>;
         sm_90: [conv_scattered_sm_90_ T _128x128x64s6]:
             conv_scattered<WarpSpecialized<TwoConsumers>, FullRow<2>, T, 128, 128, 64, 6>;
         sm_90: [conv_scattered_sm_90_ T _128x64x64s8]:
@@ -178,7 +187,7 @@ kernels! {
         sm_80: [conv_scattered_sm_80_ T _any_128x64x32s3]:
             conv_scattered<Multistage<8, Elements>, warp::Square<4, 2>, T, 128, 64, 32, 3>;
         sm_90: [conv_weights_sm_90_ T _128x128x64s6]:
-            conv_weights<WarpSpecialized<TwoConsumers>, FullRow<2>, T, 128, 128, 64, 6>;
+            conv_weights<WarpSpecialized<Elected<TwoConsumers>>, FullRow<2>, T, 128, 128, 64, 6>;
         sm_90: [conv_weights_sm_90_ T _64x64x64s8]:
             conv_weights<WarpSpecialized<OneConsumer>, FullRow<1>, T, 64, 64, 64, 8>;
         sm_80: [conv_weights_sm_80_ T _128x64x32s4]:

@@ -47,21 +47,25 @@ pub fn conv<
     let mut out = cta.output::<T, BM, BN, _>();
     let mut split = cta.split_k::<BM, BN, _, SPLIT>();
     let mut pipe = cta.pipeline(stages);
+    let mut turns = cta.turns_of_tiles();
     for at in Raster::persistent(order, SPLIT as u32) {
-        let acc = pipe.run(
-            split.steps(x.steps()),
+        let steps = split.steps(x.steps());
+        let mut tap = x.tap(steps.start);
+        let acc = pipe.run_in_turn(
+            &mut turns,
+            steps,
             Fragment::<f32, BM, BN, _>::zero(),
             #[inline(always)]
-            |s, k| {
-                let tap = x.tap(k);
+            |s, _| {
                 copy(x.tile(at.batch, at.m, tap), x_s.at(s));
                 copy(w.get().tile([at.batch, x.line(tap), tap.column, tap.block, at.n]), w_s.at(s));
+                tap = x.next(tap);
             },
             #[inline(always)]
             |acc, s, _| gemm(Y::default(), x_s.at(s), w_s.at(s), acc),
         );
-        let Some(acc) = split.reduce(acc) else { continue };
+        let Some(acc) = acc.and_then(|acc| split.reduce(acc)) else { continue };
         let place = [at.batch, at.m, at.n];
-        out.store(epilogue.apply(acc, place), y.get().tile(place));
+        out.store_finished(acc, epilogue, place, &mut y.get());
     }
 }

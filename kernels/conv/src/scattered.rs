@@ -31,14 +31,15 @@ pub fn conv_scattered<
     let w_s = stages.alloc::<Shared<T, BK, BN, _, _>>(&mut cta);
     let mut pipe = cta.pipeline(stages);
     for at in Raster::persistent(order, 1) {
+        let mut tap = x.tap(0);
         let acc = pipe.run(
             0..x.steps(),
             Fragment::<f32, BM, BN, _>::zero(),
             #[inline(always)]
-            |s, k| {
-                let tap = x.tap(k);
+            |s, _| {
                 copy(x.tile(at.batch, at.m, tap), x_s.at(s));
                 copy(w.get().tile([at.batch, x.line(tap), tap.column, tap.block, at.n]), w_s.at(s));
+                tap = x.next(tap);
             },
             #[inline(always)]
             |acc, s, _| gemm(Y::default(), x_s.at(s), w_s.at(s), acc),

@@ -4,6 +4,7 @@ use crate::abi::KernelArg;
 use crate::arch::declare::in_place;
 use crate::layout::{Element, FragmentLayout};
 use crate::tile::epilogue::activation::Activation;
+use crate::tile::epilogue::output::Finish;
 use crate::tile::epilogue::term::{Absent, Term};
 use crate::tile::fragment::Fragment;
 
@@ -214,5 +215,23 @@ impl<B: KernelArg, D: KernelArg, R: KernelArg, C: KernelArg> Epilogue<B, D, R, C
             }
         }
         U::from_f32x2(x, x)[0]
+    }
+}
+
+impl<U, B, D, R, C, const RANK: usize> Finish<U, RANK> for Epilogue<B, D, R, C>
+where
+    U: Element,
+    B: Term<RANK>,
+    D: Term<RANK>,
+    R: Term<RANK>,
+    C: Term<RANK>,
+{
+    #[inline(always)]
+    fn finish<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+        self,
+        acc: Fragment<f32, M, N, L>,
+        place: [u32; RANK],
+    ) -> Fragment<U, M, N, L> {
+        self.apply(acc, place)
     }
 }

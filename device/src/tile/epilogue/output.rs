@@ -1,6 +1,7 @@
 //! From registers to global memory, through staging buffers in shared memory.
 
 pub mod columns;
+mod rows;
 pub mod staging;
 mod threads;
 mod warpgroups;
@@ -15,6 +16,7 @@ use crate::tile::copy::bytes::store_bytes;
 use crate::tile::cta::collective::{Collective, expect_policy};
 use crate::tile::cta::{Cta, TILE_ALIGN};
 use crate::tile::fragment::Fragment;
+use crate::tile::memory::global::GlobalMut;
 use crate::tile::memory::global_tile::GlobalTileMut;
 use crate::tile::memory::window::Window;
 use crate::tile::mma::accumulates::Accumulates;
@@ -81,13 +83,29 @@ pub trait OutputLayout<const M: usize, const N: usize>: FragmentLayout<M, N> {
     {
         let cast = Fragment::<f32, M, N, Self> { regs: *regs }.map(each).cast::<T>();
         // SAFETY: passed on.
-        unsafe {
-            if O::ROW_MAJOR {
-                Self::store(staging, &cast.regs, tile)
-            } else {
-                Self::store_columns(staging, &cast.regs, tile)
-            }
-        }
+        unsafe { store_fragment(staging, cast, tile) }
+    }
+
+    /// Stores what `finish` makes of the accumulator of the tile at `place`.
+    ///
+    /// # Safety
+    /// As [`store`](Self::store).
+    #[doc(hidden)]
+    #[inline(always)]
+    unsafe fn store_finished<T, O, F, const RANK: usize, const BOX: usize>(
+        staging: u32,
+        acc: Fragment<f32, M, N, Self>,
+        finish: F,
+        place: [u32; RANK],
+        to: &mut GlobalMut<T, RANK, O, BOX>,
+    ) where
+        T: Element,
+        O: Major,
+        F: Finish<T, RANK>,
+        [u32; RANK]: Coords,
+    {
+        // SAFETY: passed on.
+        unsafe { store_fragment(staging, finish.finish(acc, place), &to.tile(place)) }
     }
 
     /// Waits until nothing reads the staging buffers any more.
@@ -120,12 +138,25 @@ impl<T: Element, const M: usize, const N: usize, L: OutputLayout<M, N>> Output<T
             return;
         }
         // SAFETY: the buffers are this output's; `&mut self` says that nothing else stores through them.
-        unsafe {
-            if O::ROW_MAJOR {
-                L::store(self.base, &fragment.regs, &tile)
-            } else {
-                L::store_columns(self.base, &fragment.regs, &tile)
-            }
+        unsafe { store_fragment(self.base, fragment, &tile) }
+    }
+
+    /// Stores what `finish`, an [`Epilogue`](crate::tile::Epilogue), makes of the accumulator of the tile at `place`: of schedules whose warpgroups have tiles of their own 64 rows
+    /// at a time, since large accumulators leave no registers for more.
+    #[inline(always)]
+    pub fn store_finished<O, const RANK: usize, const BOX: usize>(
+        &mut self,
+        acc: Fragment<f32, M, N, L>,
+        finish: impl Finish<T, RANK>,
+        place: [u32; RANK],
+        to: &mut GlobalMut<T, RANK, O, BOX>,
+    ) where
+        O: Major,
+        [u32; RANK]: Coords,
+    {
+        if thread_x() < L::THREADS {
+            // SAFETY: as in `store`.
+            unsafe { L::store_finished(self.base, acc, finish, place, to) }
         }
     }
 }
@@ -159,6 +190,41 @@ impl<T, const M: usize, const N: usize, L: OutputLayout<M, N>> Drop for Output<T
         if thread_x() < L::THREADS {
             // SAFETY: the kernel drops its output at its end, in all threads.
             unsafe { L::finish() }
+        }
+    }
+}
+
+/// What becomes of an accumulator, in parts if need be.
+pub trait Finish<T: Element, const RANK: usize>: Copy {
+    /// Of the one of the tile at `place`, if tiles are of `M` x `N`.
+    fn finish<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
+        self,
+        acc: Fragment<f32, M, N, L>,
+        place: [u32; RANK],
+    ) -> Fragment<T, M, N, L>;
+}
+
+/// Stores a fragment of either order.
+///
+/// # Safety
+/// As [`OutputLayout::store`].
+#[inline(always)]
+unsafe fn store_fragment<T, O, L, const RANK: usize, const BOX: usize, const M: usize, const N: usize>(
+    staging: u32,
+    fragment: Fragment<T, M, N, L>,
+    tile: &GlobalTileMut<T, RANK, O, BOX>,
+) where
+    T: Element,
+    O: Major,
+    L: OutputLayout<M, N>,
+    [u32; RANK]: Coords,
+{
+    // SAFETY: passed on.
+    unsafe {
+        if O::ROW_MAJOR {
+            L::store(staging, &fragment.regs, tile)
+        } else {
+            L::store_columns(staging, &fragment.regs, tile)
         }
     }
 }

@@ -140,6 +140,31 @@ impl PatchOrder {
         (volume, [first(&self.depth, plane), first(&self.height, row), first(&self.width, column)])
     }
 
+    /// Step `k` along the depth.
+    #[inline(always)]
+    fn tap(&self, k: u32) -> Tap {
+        let (tap, block) = self.by_blocks.of(k);
+        let (row, column) = self.by_columns.of(tap);
+        let (slice, row) = self.by_rows.of(row);
+        Tap { slice, row, column, block }
+    }
+
+    /// The step behind one.
+    #[inline(always)]
+    fn next(&self, Tap { mut slice, mut row, mut column, mut block }: Tap) -> Tap {
+        block += 1;
+        if block == self.blocks {
+            (block, column) = (0, column + 1);
+            if column == self.width.count {
+                (column, row) = (0, row + 1);
+                if row == self.height.count {
+                    (row, slice) = (0, slice + 1);
+                }
+            }
+        }
+        Tap { slice, row, column, block }
+    }
+
     /// The offsets of a tap: along the depth, down, then to the right.
     #[inline(always)]
     pub(in crate::tile) fn offsets(&self, tap: Tap) -> [u32; 3] {
@@ -231,10 +256,12 @@ impl<T: Element> Patches<T> {
     /// Step `k` of them: all blocks of a tap's channels follow each other, then the taps of a row, then the rows of a slice.
     #[inline(always)]
     pub fn tap(&self, k: u32) -> Tap {
-        let (tap, block) = self.order.by_blocks.of(k);
-        let (row, column) = self.order.by_columns.of(tap);
-        let (slice, row) = self.order.by_rows.of(row);
-        Tap { slice, row, column, block }
+        self.order.tap(k)
+    }
+    /// The step behind `tap`, without divisions: a producer of small tiles has no time for them.
+    #[inline(always)]
+    pub fn next(&self, tap: Tap) -> Tap {
+        self.order.next(tap)
     }
     /// The line of a tensor of filters, in which the rows of all slices are one dimension, that a tap is in: of images its row.
     #[inline(always)]
@@ -325,6 +352,20 @@ mod tests {
         }
         assert_eq!(m, order.outputs());
         assert_eq!(order.offsets(Tap { slice: 2, row: 1, column: 0, block: 0 }), [8, 1, 0]);
+    }
+
+    #[test]
+    fn steps_follow_each_other_as_they_are_numbered() {
+        let volumes = Volumes { depth: taps(2, 0, 1, 0, 1), ..Volumes::IMAGES };
+        for ([rows, columns], blocks) in [([3, 2], 4), ([1, 1], 1), ([2, 1], 3), ([1, 4], 1)] {
+            let sides = [rows, columns].map(|count| taps(count, 0, 1, 0, 1));
+            let order = PatchOrder::new(1, [8, 8], sides, blocks, volumes).unwrap();
+            let mut tap = order.tap(0);
+            for k in 1..2 * rows * columns * blocks {
+                tap = order.next(tap);
+                assert_eq!(tap, order.tap(k), "step {k} of {rows} x {columns} taps of {blocks} blocks");
+            }
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::tile::cta::registers;
 /// | [`TwoConsumers`] | 2 | 1 | 1 | 1 | 40, 232 |
 /// | [`TwoConsumersCluster`] | 2 | 1 | 1 | 2 | 40, 232 |
 /// | [`TwoConsumersClusterOfFour`] | 2 | 1 | 1 | 4 | 40, 232 |
+/// | [`PingPong`] | 2, in turn | 1 | 1 | 1 | 40, 232 |
 /// | [`PingPongCluster`] | 2, in turn | 1 | 1 | 2 | 24, 240 |
 /// | [`TwoConsumersThreeProducers`] | 2 | 3 | 1 | 1 | 40, 232 |
 /// | [`TwoConsumersTwoProducersAdder`] | 2 | 2, and one that adds | 1 | 1 | 56, 224 |
@@ -229,6 +230,17 @@ impl Configuration for ThreeConsumersThreeProducers {
     const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 32, consumers: 160 });
 }
 
+/// Two consumer warpgroups that compute tiles in turn, and a producer: tiles of few steps, whose epilogue takes long beside them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PingPong;
+
+impl Configuration for PingPong {
+    const CONSUMER_WARPGROUPS: u32 = 2;
+    const PRODUCERS: Producers = Producers::Separate(1);
+    const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 40, consumers: 232 });
+    const APART: bool = true;
+}
+
 /// Two consumer warpgroups that compute tiles in turn, and a producer, in clusters of two CTAs: large products, of which no epilogue shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PingPongCluster;
@@ -271,6 +283,21 @@ impl Configuration for FourConsumersJointProducers {
     const CONSUMER_WARPGROUPS: u32 = 4;
     const PRODUCERS: Producers = Producers::Joint(4);
     const REGISTERS: Option<RegisterBudget> = Some(RegisterBudget { producers: 64, consumers: 104 });
+}
+
+/// A configuration whose producers' threads are [elected](Configuration::ELECTS).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Elected<C>(PhantomData<C>);
+
+impl<C: Configuration> Configuration for Elected<C> {
+    const CONSUMER_WARPGROUPS: u32 = C::CONSUMER_WARPGROUPS;
+    const PRODUCERS: Producers = C::PRODUCERS;
+    const REGISTERS: Option<RegisterBudget> = C::REGISTERS;
+    const ADDER: bool = C::ADDER;
+    const ELECTS: bool = true;
+    const CTAS_PER_SM: u32 = C::CTAS_PER_SM;
+    const CLUSTER: u32 = C::CLUSTER;
+    const APART: bool = C::APART;
 }
 
 /// What follows from a configuration.

@@ -14,14 +14,16 @@ fn plan(device: &Device, size: [usize; 5], stride: usize) -> ConvPlan {
 fn tiles_fill_waves() {
     let (device, _) = fake::h200();
     for (size, stride, name) in [
-        ([128, 56, 64, 64, 3], 1, "conv_sm_90_f16_128x64x64s8k1"),
-        // Two waves of 131 tiles; of 128 x 256 one and a half.
-        ([32, 28, 256, 256, 3], 1, "conv_sm_90_f16_192x128x64s4k1"),
+        ([128, 56, 64, 64, 3], 1, "conv_sm_90_f16_256x64x64s5k1"),
+        ([128, 56, 128, 128, 3], 2, "conv_sm_90_f16_128x128x64s6k1"),
+        ([32, 28, 256, 256, 3], 1, "conv_sm_90_f16_128x128x64s6k1"),
+        // One wave of 131 tiles; of 128 x 128 one and a half.
         ([32, 56, 128, 128, 3], 2, "conv_sm_90_f16_192x128x64s4k1"),
         ([32, 14, 256, 256, 3], 1, "conv_sm_90_f16_128x128x64s6k1"),
         // Few outputs, and deep.
-        ([32, 7, 512, 512, 3], 1, "conv_sm_90_f16_128x128x64s4k2"),
-        ([32, 56, 256, 512, 1], 2, "conv_sm_90_f16_128x256x64s4k1"),
+        ([32, 7, 512, 512, 3], 1, "conv_sm_90_f16_64x128x64s8k1"),
+        ([1, 14, 256, 256, 3], 1, "conv_sm_90_f16_64x64x64s11k2"),
+        ([32, 56, 256, 512, 1], 2, "conv_sm_90_f16_128x128x64s6k1"),
         ([32, 56, 64, 256, 1], 1, "gemm_sm_90_f16_f16_nt_none_128x256x64s4k1"),
         ([32, 224, 3, 64, 7], 2, "conv_rows_sm_80_f16_6_128x64x32"),
         ([32, 224, 3, 32, 3], 2, "conv_rows_sm_80_f16_6_128x32x32"),

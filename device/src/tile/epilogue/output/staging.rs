@@ -103,16 +103,17 @@ pub(super) const fn pair_place(lane: u32, pair: u32, bytes: u32) -> (u32, u32) {
     (lane / 4 + pair % 2 * 8, (pair / 2 * 8 + lane % 4 * 2) * bytes)
 }
 
-/// Stores rows 16 `warp` to 16 `warp` + 15 of a block's columns from `chunk` on into a staging buffer.
+/// Stores rows 16 `warp` to 16 `warp` + 15 of a block's columns from `chunk` on into a staging buffer: `two` gives two of a thread's elements, from one of the
+/// block's registers on.
 ///
 /// 16-bit elements go by `stmatrix` (sm_90), four 8 x 8 matrices at a time.
 ///
 /// # Safety
 /// The warp's lanes execute it converged; nobody reads the buffer.
 #[inline(always)]
-pub(super) unsafe fn stage<T: Element, R: Registers<T>>(
+pub(super) unsafe fn stage<T: Element>(
     buffer: u32,
-    regs: &R,
+    two: impl Fn(usize) -> [T; 2],
     chunk: u32,
     columns: u32,
     warp: u32,
@@ -125,10 +126,7 @@ pub(super) unsafe fn stage<T: Element, R: Registers<T>>(
         if T::BYTES == 2 {
             let mut piece = 0;
             while piece < columns / 8 {
-                let i = |q: u32| {
-                    let r = (first + piece * 4 + q) as usize;
-                    pack([regs.get(r), regs.get(r + 1)])
-                };
+                let i = |q: u32| pack(two((first + piece * 4 + q) as usize));
                 let (row, byte) = matrix_line(warp, lane, piece);
                 stmatrix::x4(at(row, byte), [i(0), i(2), i(4), i(6)]);
                 piece += 2;
@@ -136,19 +134,25 @@ pub(super) unsafe fn stage<T: Element, R: Registers<T>>(
         } else {
             let mut pair = 0;
             while pair < columns / 4 {
-                let r = (first + pair * 2) as usize;
                 let (row, byte) = pair_place(lane, pair, 4);
-                shared::store_u32x2(at(warp * 16 + row, byte), [regs.get(r).bits(), regs.get(r + 1).bits()]);
+                let bits = two((first + pair * 2) as usize).map(T::bits);
+                shared::store_u32x2(at(warp * 16 + row, byte), bits);
                 pair += 1;
             }
         }
     }
 }
 
+/// Two neighbours of a block's registers.
+#[inline(always)]
+pub(super) fn two_of<T: Element, R: Registers<T>>(regs: &R, i: usize) -> [T; 2] {
+    [regs.get(i), regs.get(i + 1)]
+}
+
 /// Two neighbours of a block's registers, packed.
 #[inline(always)]
 pub(super) fn pair_of<T: Element, R: Registers<T>>(regs: &R, i: usize) -> u32 {
-    pack([regs.get(i), regs.get(i + 1)])
+    pack(two_of(regs, i))
 }
 
 /// One block's registers.
