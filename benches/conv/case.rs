@@ -3,6 +3,9 @@
 use std::fmt;
 
 use tilewright::DType;
+use tilewright_support::Result;
+
+use crate::{common, shapes};
 
 /// A convolution of square images with a square filter, or of volumes with a cubic one, padded by half of it, or one of its gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +95,32 @@ const DEPTHWISE: [[usize; 5]; 11] = [
     [32, 7, 960, 5, 1],
     [1, 112, 32, 3, 1],
 ];
+
+/// The cases that these words select. Any layer is named by its images, size, channels, outputs, filter and stride: `16x40x192x320x3x1 dx`.
+pub fn selected(words: &[String]) -> Result<Vec<Case>> {
+    let named = shapes::unlisted(words, &[]);
+    if named.is_empty() {
+        return common::selected(all(), words);
+    }
+    let others: Vec<_> = words.iter().filter(|word| !word.contains('x') || *word == "dx").cloned().collect();
+    let forward = !others.iter().any(|word| word.contains("dx") || word.contains("dw"));
+    let passes: &[Pass] = if forward { &[Pass::Outputs] } else { &[Pass::Images, Pass::Filters] };
+    let case = |dtype, pass, [images, size, channels, outputs, filter, stride]: [usize; 6]| Case {
+        dtype,
+        images,
+        planes: None,
+        size,
+        channels,
+        outputs,
+        filter,
+        stride,
+        groups: 1,
+        pass,
+    };
+    let of = |dtype, pass| named.iter().map(move |&layer| case(dtype, pass, layer));
+    let of_type = |dtype| passes.iter().flat_map(move |&pass| of(dtype, pass));
+    common::selected([DType::F16, DType::BF16].into_iter().flat_map(of_type).collect(), &others)
+}
 
 /// Every case, in the order of the table.
 pub fn all() -> Vec<Case> {

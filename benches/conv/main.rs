@@ -6,7 +6,8 @@
 //! cargo bench --bench conv -- --kernels [WORDS]   every kernel that can compute a case, beside its estimate
 //! ```
 //!
-//! WORDS select cases, by words of their names: `n128 56x56 3x3`, `64->64`, `dx,dw`, `depthwise`. The table takes a CUDA graph over rotating
+//! WORDS select cases, by words of their names: `n128 56x56 3x3`, `64->64`, `dx,dw`, `depthwise`; layers of your own are images, size, channels, outputs, filter and stride:
+//! `f16 16x40x192x320x3x1`. The table takes a CUDA graph over rotating
 //! inputs of each variant, all of them in one run and in shuffled order, and gives medians. cuDNN runs in a process of PyTorch's, which
 //! takes turns with this one.
 
@@ -22,6 +23,8 @@ mod problem;
 mod python;
 #[path = "../common/rank.rs"]
 mod rank;
+#[path = "../common/shapes.rs"]
+mod shapes;
 mod table;
 #[path = "../common/turns.rs"]
 mod turns;
@@ -41,7 +44,7 @@ fn main() -> ExitCode {
 }
 
 fn run(device: &Device, arguments: &[String]) -> Result<()> {
-    let selected = |words| common::selected(case::all(), words);
+    let selected = case::selected;
     match arguments.split_first() {
         Some((mode, words)) if mode == "--table" => tabulate(device, &selected(words)?),
         Some((mode, words)) if mode == "--kernels" => {

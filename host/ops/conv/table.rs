@@ -14,7 +14,7 @@ use tilewright_device::tile::{Activation, EpilogueAbi, PatchOrder, PatchesAbi, R
 use super::geometry::walk;
 use super::problem::{Product, Size};
 use crate::backend::Backend;
-use crate::ops::frame::{Table, TileParts, expect_mapped, of_shape, whole_tiles};
+use crate::ops::frame::{MOST_ALIKE, Table, TileParts, alike, expect_mapped, of_shape, whole_tiles};
 use crate::tensor::{Places, Untyped};
 use crate::{AnyFunction, Device, Error, Launch, Result, Stream};
 
@@ -46,6 +46,13 @@ static TABLE: LazyLock<Table<Kind, Compiled>> = LazyLock::new(|| {
 /// The kernels of a kind.
 pub(super) fn kernels(kind: Kind) -> &'static [Compiled] {
     TABLE.kernels(&kind)
+}
+
+/// Outputs of a tile, of so many: all, or of filters whose channels are contiguous [as many for each](alike), in boxes of whole patterns of the swizzle.
+pub(super) fn lines_read(kernel: &Compiled, outputs: usize) -> u32 {
+    let [_, n, _] = kernel.tile;
+    let short = kernel.makes == Makes::Outputs && kernel.copies == Copies::Boxes;
+    alike(outputs, n, 8 * n.div_ceil(LINES), if short { MOST_ALIKE } else { 0 })
 }
 
 /// What is done with sums, and how.
@@ -155,6 +162,11 @@ impl Call {
         if self.kernel.copies == Copies::Boxes { LINES } else { 0 }
     }
 
+    /// Lines of a tile of filters.
+    fn lines_read(&self) -> u32 {
+        lines_read(self.kernel, self.size.outputs)
+    }
+
     /// Launches a kernel of products with patches.
     pub(super) fn run(&self, stream: &Stream, finish: &Finish) -> Result<()> {
         let Call { kernel, product, size, function, .. } = self;
@@ -166,10 +178,12 @@ impl Call {
             _ => {}
         }
         let x = self.patches(m, self.count(self.channels(), k)?)?;
-        let w: GlobalAbi<(), 5> = product.w.arg(backend, kernel.makes != Makes::Outputs, self.lines())?;
+        let lines = self.lines_read();
+        let of_box = lines * self.lines().min(n) / n.max(1);
+        let w: GlobalAbi<(), 5> = product.w.arg(backend, kernel.makes != Makes::Outputs, of_box)?;
         expect_mapped(kernel.name, kernel.arch, [x.images.tma, w.tma])?;
         let (down, across, groups) =
-            (self.count(size.places(), m)?, self.count(size.outputs, n)?, self.count(size.groups, 1)?);
+            (self.count(size.places(), m)?, self.count(size.outputs, lines)?, self.count(size.groups, 1)?);
         let order = RasterOrder::new(groups, down, across, PANEL).ok_or_else(|| self.too_large())?;
         let clusters = order.total().min(function.resident_ctas() / kernel.split).max(1);
         let overlap = finish.overlap && kernel.copies == Copies::Boxes;
@@ -184,7 +198,7 @@ impl Call {
             }
             let y: GlobalAbi<(), 3> = self.matrices(&product.y)?.arg(backend, true, self.lines())?;
             let epilogue = self.epilogue(finish, &y, |of| self.matrices(of))?;
-            function.launch_block(stream, &launch, &ConvArgs { x, w, y, epilogue, order })
+            function.launch_block(stream, &launch, &ConvArgs { x, w, y, epilogue, order, lines })
         }
     }
 

@@ -17,6 +17,8 @@
     feature = "ssd"
 ))]
 mod absent;
+#[cfg(any(feature = "conv", feature = "gemm", feature = "scaled_gemm"))]
+mod alike;
 mod candidate;
 mod choice;
 mod descriptor;
@@ -42,6 +44,8 @@ pub(super) use crate::tensor::{Operands, PLANNED_ROOM, Places, of_address};
     feature = "ssd"
 ))]
 pub(super) use absent::absent;
+#[cfg(any(feature = "conv", feature = "gemm", feature = "scaled_gemm"))]
+pub(super) use alike::{MOST_ALIKE, alike};
 pub use candidate::Candidate;
 pub use choice::Choice;
 pub use descriptor::{Cycles, Descriptor, Estimate, Rated};

@@ -8,7 +8,7 @@ use tilewright_device::tile::RasterOrder;
 use tilewright_gemm::{GEMM, GemmArgs, GemmKernel, GemmStreamArgs, KERNELS};
 
 use super::problem::Matrices;
-use crate::ops::frame::{Table, TileParts, expect_mapped};
+use crate::ops::frame::{MOST_ALIKE, Table, TileParts, alike, expect_mapped};
 use crate::{AnyFunction, Arch, Device, Launch, Result, Stream};
 
 /// Lines of a TMA box of A.
@@ -56,19 +56,16 @@ pub(super) fn resident(function: &AnyFunction, sms: Option<u32>) -> u32 {
     sms.map_or(resident, |sms| resident.saturating_mul(sms.min(all)) / all).max(1)
 }
 
-/// The most tiles beside each other that have equal lines: of more, the last one's hardly count.
-const MOST_ALIKE: usize = 8;
-
-/// Lines of a tile of B, of so many columns, that a kernel reads: all, or as many for each as have them together, in boxes of whole patterns of the swizzle. What TMA finds
-/// outside of a tensor takes it longer than what is inside.
+/// Lines of a tile of B, of so many columns, that a kernel reads: all, or [as many for each](alike), in boxes of whole patterns of the swizzle.
 pub(super) fn lines_read(kernel: &Compiled, columns: usize) -> u32 {
     let [_, n, _] = kernel.tile;
-    let (across, least) = (columns.div_ceil(n as usize).max(1), 8 * n / kernel.box_lines[0]);
     // Gated units are stored by whole tiles.
-    if !kernel.short || across > if kernel.gated { 1 } else { MOST_ALIKE } {
-        return n;
-    }
-    (columns.div_ceil(across).max(1) as u32).next_multiple_of(least).min(n)
+    let most = match kernel {
+        _ if !kernel.short => 0,
+        _ if kernel.gated => 1,
+        _ => MOST_ALIKE,
+    };
+    alike(columns, n, 8 * n / kernel.box_lines[0], most)
 }
 
 /// Launches a kernel; one that divides tiles so, with the workspace at this address.

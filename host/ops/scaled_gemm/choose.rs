@@ -5,7 +5,7 @@ use std::fmt;
 use tilewright_scaled_gemm::{Mode, ScaledKernel};
 
 use super::problem::Problem;
-use super::table::{BOX, Compiled, Kind, kernels, lines_read};
+use super::table::{Compiled, Kind, kernels, lines_read};
 use crate::ops::frame::{self, Choice, Copies, Operand, Rated, Rejection};
 use crate::tensor::Reading;
 use crate::{Arch, Device, KernelSet, Result};
@@ -96,28 +96,32 @@ impl Choice for Selection<'_> {
     }
 }
 
-/// The time of a step of [`STEP`] in a tile, bound by the tensor cores or by what the L2 delivers to an SM.
+/// The time of a step of [`STEP`] in a tile of so many lines of B, bound by the tensor cores or by what the L2 delivers to an SM.
 ///
 /// The constants are those of GEMMs of 16-bit elements, with units in their place: 28 units' products of a tile's columns and rows take a
 /// cycle for each step of 64, 53 bytes arrive a cycle. `mma.sync` has half of that rate.
 ///
-/// Where sums of 128 are added up apart, 24 units' products take a cycle, 26 where three warpgroups share the tensor cores, 20 with scales of blocks, and five
-/// eighths of that where a sum is too short to hide another's addition (four shapes on an H100, 2026-11-27), and five eighths again where a warpgroup is alone (six on an H200, 2026-11-30).
-fn step(kernel: &Compiled) -> u64 {
+/// Where sums of 128 are added up apart, 24 units' products take a cycle, 25 where three warpgroups share the tensor cores, 21 where each of two has 64 rows, 20 with scales of blocks, and five
+/// eighths of that where a sum is too short to hide another's addition. A warpgroup that is alone takes 250 cycles for 64 rows, and 8 for 5 columns (four shapes on an H100, 2026-11-27; eighteen
+/// on an H200, 2026-11-30).
+fn step(kernel: &Compiled, lines: u64) -> u64 {
     let [m, n, _] = kernel.tile.map(u64::from);
     let (cluster, split) = (u64::from(kernel.cluster[0]), u64::from(kernel.split));
     let slowness = if kernel.arch == Arch::Sm90a { 1 } else { 2 };
+    let each = m * split / cluster;
     let units = match kernel.mode {
         Mode::Straight => 28,
-        Mode::Promoted if kernel.threads == 4 * 128 => 26,
+        Mode::Promoted if kernel.threads == 4 * 128 => 25,
+        Mode::Promoted if each == 128 => 21,
         Mode::Promoted => 24,
         Mode::Blocks => 20,
     };
-    let each = m * split / cluster;
-    let apart = kernel.mode != Mode::Straight;
-    let products = if apart && n < 128 { each * n * 8 / (5 * units) } else { each * n / units };
-    let products = if apart && kernel.consumers == 128 { products * 8 / 5 } else { products };
-    products.max((m + n) * split / cluster * STEP * 2 / 53) * slowness
+    let products = match kernel.mode {
+        Mode::Promoted if kernel.consumers == 128 && n >= 64 => 250 + 8 * n / 5,
+        Mode::Blocks if n < 128 => each * n * 8 / (5 * units),
+        _ => each * n / units,
+    };
+    products.max((m + lines) * split / cluster * STEP * 2 / 53) * slowness
 }
 
 /// What it takes to hand over the sums of so many parts of a tile: 4200 cycles, and one for each 14 sums (20 shapes on an H200, 2026-11-30).
@@ -130,7 +134,8 @@ fn handing(kernel: &Compiled, parts: u64) -> u64 {
 /// leave none for some tiles. Parts of several tiles for a CTA gained 4% where they gained, and cost up to 28% elsewhere (15 shapes on an H200, 2026-11-30).
 pub(super) fn parts(kernel: &Compiled, [tiles, steps, ctas]: [u64; 3]) -> u64 {
     let most = if kernel.stream { ctas / tiles.max(1) } else { 1 };
-    let time = |parts: u64| steps.div_ceil(parts).saturating_mul(step(kernel)) + handing(kernel, parts);
+    let step = step(kernel, kernel.tile[1].into());
+    let time = |parts: u64| steps.div_ceil(parts).saturating_mul(step) + handing(kernel, parts);
     (1..=most.max(1)).min_by_key(|&parts| time(parts)).unwrap_or(1)
 }
 
@@ -142,17 +147,18 @@ fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> Estimate {
     let (cluster, split) = (u64::from(kernel.cluster[0]), u64::from(kernel.split));
     let each = m * split / cluster;
     let [rows, columns, k] = size.map(|size| size as u64);
-    let ctas = rows.div_ceil(m).saturating_mul(columns.div_ceil(n)).saturating_mul(cluster);
+    let lines = u64::from(lines_read(kernel, size[1]));
+    let ctas = rows.div_ceil(m).saturating_mul(columns.div_ceil(lines)).saturating_mul(cluster);
     let sms = u64::from(sms).max(1);
     let waves = ctas.div_ceil(sms);
     let steps = k.div_ceil(STEP).div_ceil(split);
     let parts = parts(kernel, [ctas, steps, sms]);
-    let main = waves.saturating_mul(steps.div_ceil(parts)).saturating_mul(step(kernel));
-    let (read, inside) = (rows.next_multiple_of(m), rows.next_multiple_of(BOX.into()));
-    let lines = columns.next_multiple_of(lines_read(kernel, size[1]).into());
+    let main = waves.saturating_mul(steps.div_ceil(parts)).saturating_mul(step(kernel, lines));
+    let read = rows.next_multiple_of(m);
+    let lines = columns.next_multiple_of(lines);
     let outside = |main: u64, read: u64, inside: u64| main.saturating_mul(2 * read - inside) / read.max(1);
     let main = if rows.min(columns) <= 512 {
-        outside(outside(main, read, inside), lines, columns.next_multiple_of(8))
+        outside(outside(main, read, rows), lines, columns.next_multiple_of(8))
     } else {
         main
     };

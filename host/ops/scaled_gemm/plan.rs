@@ -135,7 +135,7 @@ impl ScaledGemmPlan {
         let [rows, columns, k] = problem.size;
         let count = |len: usize, tile: u32| u32::try_from(len.div_ceil(tile as usize)).ok();
         let [m, n, _] = kernel.tile;
-        let tiles = count(rows, m).zip(count(columns, n));
+        let tiles = count(rows, m).zip(count(columns, table::lines_read(kernel, columns)));
         let order = tiles.and_then(|(rows, columns)| {
             RasterOrder::new(1, rows, columns, PANEL / m).map(|order| (order, rows, columns))
         });

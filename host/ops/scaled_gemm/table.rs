@@ -10,12 +10,12 @@ use tilewright_scaled_gemm::{
 };
 
 use super::problem::Problem;
-use crate::ops::frame::{Table, absent, expect_mapped};
+use crate::ops::frame::{MOST_ALIKE, Table, absent, alike, expect_mapped};
 use crate::tensor::{Layout, Untyped};
 use crate::{AnyFunction, Arch, DType, Device, Launch, Result, Stream};
 
 /// Lines of a TMA box of A.
-pub(super) const BOX: u32 = 64;
+const BOX: u32 = 64;
 
 /// The types of A and B where these are split into parts, which add up apart: in place of `tf32`.
 pub(super) const SPLIT: &str = "split f32";
@@ -88,12 +88,17 @@ pub(super) fn function<D>(device: &Device, kernel: &Listed<D>) -> Result<AnyFunc
     device.listed(&KERNELS, kernel)
 }
 
-/// Lines of a tile of B, of so many columns of C, that a kernel reads: all, or those that there are, in whole patterns of the swizzle. What TMA finds outside of a tensor takes it
-/// longer than what is inside.
+/// Lines of a tile of B, of so many columns of C, that a kernel reads: all, or [as many for each](alike).
 pub(super) fn lines_read(kernel: &Compiled, columns: usize) -> u32 {
     let [_, n, _] = kernel.tile;
-    let short = kernel.stream && !kernel.row_major && columns < n as usize;
-    if short { (columns as u32).next_multiple_of(8).clamp(8, n) } else { n }
+    // Scales of blocks, and sums of parts, have places in whole tiles.
+    let most = match kernel.mode {
+        _ if kernel.row_major => 0,
+        Mode::Blocks => 0,
+        _ if kernel.stream => 1,
+        _ => MOST_ALIKE,
+    };
+    alike(columns, n, 8, most)
 }
 
 /// Whether the kernel stores numbers of 8 bits.
@@ -176,7 +181,9 @@ fn launch<R: Copy>(
     unsafe {
         match call.order {
             Order::Tiles(order) => {
-                let args = ScaledGemmArgs { a, b, c, line_scales, block_scales, order, epilogue, rounding };
+                let lines = read;
+                let args =
+                    ScaledGemmArgs { a, b, c, line_scales, block_scales, order, lines, epilogue, rounding };
                 let cluster = kernel.cluster[0];
                 let clusters = order.total().min(function.resident_ctas() / cluster).max(1);
                 function.launch_block(stream, &grid(clusters * cluster), &args)

@@ -147,6 +147,8 @@ kernels! {
             conv<WarpSpecialized<Elected<PingPong>>, PerWarpgroup<2>, T, ColMajor, 128, 128, 64, 6, 1>;
         sm_90: [conv_sm_90_ T _64x128x64s8k1]:
             conv<WarpSpecialized<Elected<OneConsumer>>, FullRow<1>, T, ColMajor, 64, 128, 64, 8, 1>;
+        sm_90: [conv_sm_90_ T _64x64x64s12k1]:
+            conv<WarpSpecialized<Elected<OneConsumer>>, FullRow<1>, T, ColMajor, 64, 64, 64, 12, 1>;
         sm_90: [conv_sm_90_ T _64x64x64s11k2]:
             conv<WarpSpecialized<Elected<OneConsumer>>, FullRow<1>, T, ColMajor, 64, 64, 64, 11, 2>;
         sm_90: [conv_sm_90_ T _256x64x64s5k1]:

@@ -20,8 +20,14 @@ const fn ctas<P: Schedule>() -> u32 {
 /// `w` is \[groups, filter rows of all slices, filter columns, channels, outputs\], `y` \[groups, pixels, outputs\], and the terms of the epilogue have `y`'s
 /// shape. Tiles of `BM` pixels and `BN` outputs are taken in the order of `order` by as many clusters of `SPLIT` CTAs as the grid
 /// has, which divide the depth, taps and blocks of `BK` channels, among themselves. `OW` says whether channels or outputs are contiguous in `w`.
+///
+/// Tiles that TMA copies have `lines` outputs each, `BN` or fewer, where channels are contiguous: what TMA finds outside of a tensor takes it longer than what is inside, so tiles beside each other have
+/// as many each.
+///
+/// # Safety
+/// Of such tiles `w`'s boxes have `lines` lines, or equal parts of them where a tile is several boxes, a multiple of 8 each.
 #[kernel(program = P, cluster = [SPLIT as u32, 1, 1], min_ctas = ctas::<P>())]
-pub fn conv<
+pub unsafe fn conv<
     P: Schedule,
     Y,
     T: Element,
@@ -38,12 +44,19 @@ pub fn conv<
     y: InPlace<GlobalMut<T, 3>>,
     epilogue: Epilogue<ByElement<T, 3>, ByElement<T, 3>>,
     order: RasterOrder,
+    lines: InPlace<u32>,
 ) where
     Y: Gemm<T, BM, BN, BK, D: OutputLayout<BM, BN>>,
 {
     let stages = cta.stages::<STAGES>();
     let x_s = stages.alloc::<Shared<T, BM, BK, _, _>>(&mut cta);
     let w_s = stages.alloc::<Shared<T, BK, BN, _, _>>(&mut cta);
+    // Of filters whose outputs are contiguous a tile's lines are its depth.
+    let shortens = const { !OW::ROW_MAJOR && matches!(P::COPIES, Copies::Boxes) };
+    let short = || shortens.then(|| lines.get());
+    if shortens {
+        stages.zero_lines(&mut cta, &w_s, lines.get());
+    }
     let mut out = cta.output::<T, BM, BN, _>();
     let mut split = cta.split_k::<BM, BN, _, SPLIT>();
     let mut pipe = cta.pipeline(stages);
@@ -58,14 +71,22 @@ pub fn conv<
             #[inline(always)]
             |s, _| {
                 copy(x.tile(at.batch, at.m, tap), x_s.at(s));
-                copy(w.get().tile([at.batch, x.line(tap), tap.column, tap.block, at.n]), w_s.at(s));
+                let filters = w.get().tile([at.batch, x.line(tap), tap.column, tap.block, at.n]);
+                // SAFETY: the caller's; the other lines are zeros, and their sums are not stored.
+                copy(unsafe { filters.short(short()) }, w_s.at(s));
                 tap = x.next(tap);
             },
             #[inline(always)]
             |acc, s, _| gemm(Y::default(), x_s.at(s), w_s.at(s), acc),
         );
         let Some(acc) = acc.and_then(|acc| split.reduce(acc)) else { continue };
-        let place = [at.batch, at.m, at.n];
-        out.store_finished(acc, epilogue, place, &mut y.get());
+        match short() {
+            Some(lines) => {
+                let first = at.n * lines;
+                let to = |place| y.get().tile(place).of_cols(first, lines);
+                out.store_finished(acc, epilogue.from_column(first), [at.batch, at.m, 0], to);
+            }
+            None => out.store_finished(acc, epilogue, [at.batch, at.m, at.n], |place| y.get().tile(place)),
+        }
     }
 }

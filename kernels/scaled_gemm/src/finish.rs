@@ -22,7 +22,7 @@ pub trait Finish<S: Sum>: Element {
     /// What rounding takes beside the numbers.
     type Rounding: KernelArg + Copy;
 
-    /// Stores numbers, as `apply` makes them of sums, rounded; or the sums themselves. The tile of C is that at `place`.
+    /// Stores numbers, as `apply` makes them of sums, rounded; or the sums themselves. The tile of C is that at `place`, of which each has `lines` lines, if any are named.
     fn store<O: Major, const M: usize, const N: usize, const BOX: usize, L: OutputLayout<M, N>>(
         sums: Fragment<S, M, N, L>,
         apply: impl FnOnce(Fragment<f32, M, N, L>) -> Fragment<Self::Finished, M, N, L>,
@@ -30,6 +30,7 @@ pub trait Finish<S: Sum>: Element {
         out: &mut Output<Self, M, N, L>,
         c: C<Self, O, BOX>,
         place: [u32; 2],
+        lines: Option<u32>,
     );
 }
 
@@ -48,8 +49,9 @@ macro_rules! numbers {
                 out: &mut Output<Self, M, N, L>,
                 c: C<Self, O, BOX>,
                 place: [u32; 2],
+                lines: Option<u32>,
             ) {
-                out.store(apply(sums.to_f32()), c.get().tile(place));
+                out.store(apply(sums.to_f32()), c.get().tile(place).short(lines));
             }
         }
     )* };
@@ -69,8 +71,9 @@ impl Finish<i32> for i32 {
         out: &mut Output<Self, M, N, L>,
         c: C<Self, O, BOX>,
         place: [u32; 2],
+        lines: Option<u32>,
     ) {
-        out.store(sums, c.get().tile(place));
+        out.store(sums, c.get().tile(place).short(lines));
     }
 }
 
@@ -87,11 +90,19 @@ impl Finish<f32> for F8E4M3 {
         out: &mut Output<Self, M, N, L>,
         c: C<Self, O, BOX>,
         place: [u32; 2],
+        lines: Option<u32>,
     ) {
         let numbers = apply(sums);
-        rounding.measure(&numbers, c.get().shape(), place);
+        let each = if O::ROW_MAJOR {
+            [lines.unwrap_or(M as u32), N as u32]
+        } else {
+            [M as u32, lines.unwrap_or(N as u32)]
+        };
+        let shape = c.get().shape();
+        let inside = [0, 1].map(|i| shape[i].saturating_sub(place[i] * each[i]).min(each[i]));
+        rounding.measure(&numbers, inside);
         let scale = rounding.scale();
-        out.store_each(numbers, |x| x * scale, c.get().tile(place));
+        out.store_each(numbers, |x| x * scale, c.get().tile(place).short(lines));
     }
 }
 
@@ -135,20 +146,17 @@ impl ToRange {
         if scale.cols() == 0 { 1.0 } else { scale.tile([0, 0]).element::<1, 1>(0, 0) }
     }
 
-    /// Takes the numbers of the tile at `place` of a matrix of `shape` into account, where their largest magnitude is asked for: NaN if one is.
+    /// Takes the numbers of a tile into account that are among its first rows and columns, so many, where their largest magnitude is asked for: NaN if one is.
     #[inline(always)]
     fn measure<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
         self,
         numbers: &Fragment<f32, M, N, L>,
-        shape: [u32; 2],
-        place: [u32; 2],
+        [rows, cols]: [u32; 2],
     ) {
         let mut amax = self.amax.get();
         if amax.rows() == 0 || thread_x() >= L::THREADS {
             return;
         }
-        let rows = shape[0].saturating_sub(place[0] * M as u32);
-        let cols = shape[1].saturating_sub(place[1] * N as u32);
         // What lies outside need not be 0: a scale may be infinite.
         let most = if rows >= M as u32 && cols >= N as u32 {
             largest(numbers, |_, _| true)

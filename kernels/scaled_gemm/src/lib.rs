@@ -30,12 +30,16 @@ use tilewright_device::tile::{
 /// summed up as `S` says, in tiles of `PARTS` times `R` = `BM` rows, `BN` columns and `BK` of `T`; where it scales sums of 128 along K, the
 /// caller's A has the scales `line_scales` \[M, K / 128\] and its B `block_scales` \[N / 128, K / 128\]. Tiles are taken in the order of `order` by as many clusters of
 /// `SPLIT` CTAs as the grid has, which divide the depth among themselves; `BOX` is how many lines of B and of C one TMA box takes. Where `P` has clusters of its own,
-/// their CTAs take neighbours along M together, and share B's tiles. What rounding to `U` takes, such as the factor of e4m3, is `rounding`. With a column-major C, few columns of a tile are few rows of the caller's A, which is then `b`.
+/// their CTAs take neighbours along M together, and share B's tiles. What rounding to `U` takes, such as the factor of e4m3, is `rounding`. With a column-major C, few columns of a tile are few rows of the caller's A, which is then `b`;
+/// tiles then have `lines` columns of B and C each, `BN` or fewer: what TMA finds outside of a tensor takes it longer than what is inside, so tiles beside each other have as many each.
+///
+/// # Safety
+/// Where C is column-major, B's boxes have `lines` lines, a multiple of 8; where sums are scaled along K, those are `BN`.
 #[kernel(
     program = P,
     cluster = [SPLIT as u32 * P::CLUSTER, 1, 1],
 )]
-pub fn scaled_gemm<
+pub unsafe fn scaled_gemm<
     P: Schedule,
     Y,
     S,
@@ -58,6 +62,7 @@ pub fn scaled_gemm<
     line_scales: InPlace<Global<f32, 2, RowMajor, 0>>,
     block_scales: InPlace<Global<f32, 2, RowMajor, 0>>,
     order: RasterOrder,
+    lines: InPlace<u32>,
     epilogue: Epilogue<ByElement<U::Bias, 2, OC>, Absent, ByRow<f32, 2>, ByColumn<f32, 2>>,
     rounding: U::Rounding,
 ) where
@@ -67,6 +72,12 @@ pub fn scaled_gemm<
     let a_s = stages.alloc::<Shared<T, BM, BK, Swizzle<128>>>(&mut cta);
     let b_s = stages.alloc::<Shared<T, BK, BN, Swizzle<128>, ColMajor>>(&mut cta);
     let mut out = cta.output::<U, R, BN, S::D>();
+    let shortens = const { !OC::ROW_MAJOR };
+    let short = || shortens.then(|| lines.get());
+    if shortens {
+        const { assert!(OC::ROW_MAJOR || BOX == BN, "a tile is one box") };
+        stages.zero_lines(&mut cta, &b_s, lines.get());
+    }
     let mut split = cta.split_k::<R, BN, S::D, SPLIT>();
     let mut pipe = cta.pipeline(stages);
     let mut sum_order = cta.sum_order(S::ORDER);
@@ -77,7 +88,8 @@ pub fn scaled_gemm<
             #[inline(always)]
             |s, k| {
                 copy(a.get().tile([at.m, k]).own(), a_s.at(s));
-                copy(b.get().tile([k, at.n]), b_s.at(s));
+                // SAFETY: the caller's; the other lines are zeros, and their sums are not stored.
+                copy(unsafe { b.get().tile([k, at.n]).short(short()) }, b_s.at(s));
             },
             (&a_s, &b_s),
             (line_scales, block_scales),
@@ -88,7 +100,12 @@ pub fn scaled_gemm<
         while part < PARTS {
             let place = [at.m * PARTS as u32 + part as u32, at.n];
             if let Some(sum) = split.reduce(sums[part]) {
-                U::store(sum, |sum| epilogue.apply(sum, place), rounding, &mut out, c, place);
+                let lines = short();
+                let apply = |sum| match lines {
+                    Some(lines) => epilogue.from_column(place[1] * lines).apply(sum, [place[0], 0]),
+                    None => epilogue.apply(sum, place),
+                };
+                U::store(sum, apply, rounding, &mut out, c, place, lines);
             }
             part += 1;
         }

@@ -153,7 +153,7 @@ use named::*;
 
 // Large tiles and small ones of two warpgroups, and of one for few rows, which compute the transposed product. Promoted sums take registers
 // of their own beside the accumulators: a warpgroup of the large tile sums up 64 of its 128 rows at a time. While one adds sums up, the tensor
-// cores have another's gemms: `Behind` and `InTurn` are what was fastest for each tile.
+// cores have another's gemms: `Behind` and `InTurn` are what was fastest for each tile. Where registers allow a second sum, they have its own (`Ahead`).
 #[rustfmt::skip]
 kernels! {
     /// The kernels of [`scaled_gemm`](fn@scaled_gemm).
@@ -171,7 +171,16 @@ kernels! {
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x64x64s8k1]:
             scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 1, 64>;
     }
+    // Some ten to some hundred rows: in tiles of as many lines as fill a wave.
     for (T, U, OF) in [(e4m3, f16, f16), (e4m3, bf16, bf16), (e4m3, F8E4M3, e4m3)] {
+        sm_90: [scaled_gemm_sm_90_ T _ OF _promoted_swap_128x96x64s6k1]:
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, ColMajor, 1, 128, 128, 96, 64, 6, 1, 96>;
+        sm_90: [scaled_gemm_sm_90_ T _ OF _promoted_swap_64x112x64s9k1]:
+            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 1, 64, 64, 112, 64, 9, 1, 112>;
+        sm_90: [scaled_gemm_sm_90_ T _ OF _promoted_swap_64x96x64s10k1]:
+            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 1, 64, 64, 96, 64, 10, 1, 96>;
+        sm_90: [scaled_gemm_sm_90_ T _ OF _promoted_swap_64x64x64s12k1]:
+            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 1, 64, 64, 64, 64, 12, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ OF _promoted_swap_64x64x64s10_stream]:
             scaled_gemm_stream<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 64, 64, 64, 10, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ OF _promoted_128x128x64s6_stream]:

@@ -73,7 +73,7 @@ pub unsafe fn scaled_gemm_stream<
         );
         if stream.sum(&part, &mut sum) {
             let place = [at.m, at.n];
-            U::store(sum, |sum| epilogue.apply(sum, place), rounding, &mut out, c, place);
+            U::store(sum, |sum| epilogue.apply(sum, place), rounding, &mut out, c, place, None);
         }
     }
 }

@@ -69,6 +69,17 @@ pub enum Mode {
 pub trait Order: Copy + Default + Send + Sync + 'static {
     /// The order.
     const ORDER: Sums;
+    /// Whether a warpgroup's gemms run while it adds the sum before.
+    const AHEAD: bool = false;
+}
+
+/// [`Sums::Free`], and a warpgroup's own gemms run while it adds the sum before.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ahead;
+
+impl Order for Ahead {
+    const ORDER: Sums = Sums::Free;
+    const AHEAD: bool = true;
 }
 
 macro_rules! orders {
@@ -96,7 +107,7 @@ pub struct Straight<S>(PhantomData<S>);
 
 /// Sums of 128 along K, added up in f32: the accumulators of 8-bit floats keep fewer bits.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Promoted<O = Free>(PhantomData<O>);
+pub struct Promoted<O = Ahead>(PhantomData<O>);
 
 /// The same, each multiplied by the scales of its blocks: 1 x 128 of A, 128 x 128 of B.
 #[derive(Clone, Copy, Debug, Default)]
@@ -164,6 +175,17 @@ where
         let mut stages = pipe.loads(steps, load);
         if !computes {
             return [Fragment::zero(); PARTS];
+        }
+        if O::AHEAD {
+            const { assert!(!O::AHEAD || PARTS == 1, "one sum for each warpgroup") };
+            let sum = stages.run_promoted_ahead(
+                count,
+                #[inline(always)]
+                |s, sum| gemm(Y::default(), a.at(s).rows::<R>(0), b.at(s), sum),
+                #[inline(always)]
+                |all, sum| all.zip(sum, |x, y| x + y),
+            );
+            return [sum; PARTS];
         }
         stages.run_promoted(
             count,

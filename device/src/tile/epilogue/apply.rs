@@ -32,7 +32,11 @@ pub struct Epilogue<
     Residual: KernelArg = Absent,
     RowScales: KernelArg = Absent,
     ColumnScales: KernelArg = Absent,
->(*const EpilogueAbi<Bias::Abi, Residual::Abi, RowScales::Abi, ColumnScales::Abi>);
+> {
+    parameters: *const EpilogueAbi<Bias::Abi, Residual::Abi, RowScales::Abi, ColumnScales::Abi>,
+    /// The result's column from which tiles are counted.
+    first: u32,
+}
 
 /// An [`Epilogue`] as the host passes it: tensors without rows and columns where it is to do without them.
 #[repr(C)]
@@ -67,7 +71,7 @@ impl<B: KernelArg, D: KernelArg, R: KernelArg, C: KernelArg> KernelArg for Epilo
 
     #[inline(always)]
     unsafe fn load(at: *const Self::Abi) -> Self {
-        Epilogue(at)
+        Epilogue { parameters: at, first: 0 }
     }
 }
 
@@ -79,7 +83,7 @@ impl<B: KernelArg, D: KernelArg, R: KernelArg, C: KernelArg> Epilogue<B, D, R, C
         of: impl FnOnce(*const EpilogueAbi<B::Abi, D::Abi, R::Abi, C::Abi>) -> *const A::Abi,
     ) -> A {
         // SAFETY: the pointer is to an initialised parameter, which outlives the kernel, and `of` to a part of it.
-        unsafe { A::load(of(in_place(self.0))) }
+        unsafe { A::load(of(in_place(self.parameters))) }
     }
     #[inline(always)]
     fn bias(&self) -> B {
@@ -121,6 +125,12 @@ impl<B: KernelArg, D: KernelArg, R: KernelArg, C: KernelArg> Epilogue<B, D, R, C
         self.part::<u32>(|at| unsafe { (&raw const (*at).activation).cast() }) == activation as u32
     }
 
+    /// The same for tiles of the result's columns from `first` on: tiles may have fewer columns than they have room for.
+    #[inline(always)]
+    pub fn from_column(self, first: u32) -> Self {
+        Epilogue { first, ..self }
+    }
+
     /// What becomes of the accumulator of the tile at `place`.
     #[inline(always)]
     pub fn apply<U: Element, const RANK: usize, const M: usize, const N: usize, L: FragmentLayout<M, N>>(
@@ -134,15 +144,16 @@ impl<B: KernelArg, D: KernelArg, R: KernelArg, C: KernelArg> Epilogue<B, D, R, C
         R: Term<RANK>,
         C: Term<RANK>,
     {
-        let acc = self.row_scales().zip(acc, place, 1.0, |x, scale| x * scale);
-        let acc = self.column_scales().zip(acc, place, 1.0, |x, scale| x * scale);
+        let first = self.first;
+        let acc = self.row_scales().from_column(first).zip(acc, place, 1.0, |x, scale| x * scale);
+        let acc = self.column_scales().from_column(first).zip(acc, place, 1.0, |x, scale| x * scale);
         let alpha = self.alpha();
         let mut acc = acc.map(|x| alpha * x);
         let beta = self.beta();
         if beta != 0.0 {
-            acc = self.residual().zip(acc, place, 0.0, |x, old| x + beta * old);
+            acc = self.residual().from_column(first).zip(acc, place, 0.0, |x, old| x + beta * old);
         }
-        self.activate(self.bias().zip(acc, place, 0.0, |x, bias| x + bias))
+        self.activate(self.bias().from_column(first).zip(acc, place, 0.0, |x, bias| x + bias))
     }
 
     /// What becomes of an accumulator whose row r lies at `place(r)` of the result, or nowhere.

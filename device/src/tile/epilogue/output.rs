@@ -16,7 +16,6 @@ use crate::tile::copy::bytes::store_bytes;
 use crate::tile::cta::collective::{Collective, expect_policy};
 use crate::tile::cta::{Cta, TILE_ALIGN};
 use crate::tile::fragment::Fragment;
-use crate::tile::memory::global::GlobalMut;
 use crate::tile::memory::global_tile::GlobalTileMut;
 use crate::tile::memory::window::Window;
 use crate::tile::mma::accumulates::Accumulates;
@@ -86,7 +85,7 @@ pub trait OutputLayout<const M: usize, const N: usize>: FragmentLayout<M, N> {
         unsafe { store_fragment(staging, cast, tile) }
     }
 
-    /// Stores what `finish` makes of the accumulator of the tile at `place`.
+    /// Stores what `finish` makes of the accumulator of the tile at `place`, to the tile that `to` gives for it.
     ///
     /// # Safety
     /// As [`store`](Self::store).
@@ -97,7 +96,7 @@ pub trait OutputLayout<const M: usize, const N: usize>: FragmentLayout<M, N> {
         acc: Fragment<f32, M, N, Self>,
         finish: F,
         place: [u32; RANK],
-        to: &mut GlobalMut<T, RANK, O, BOX>,
+        mut to: impl FnMut([u32; RANK]) -> GlobalTileMut<T, RANK, O, BOX>,
     ) where
         T: Element,
         O: Major,
@@ -105,7 +104,7 @@ pub trait OutputLayout<const M: usize, const N: usize>: FragmentLayout<M, N> {
         [u32; RANK]: Coords,
     {
         // SAFETY: passed on.
-        unsafe { store_fragment(staging, finish.finish(acc, place), &to.tile(place)) }
+        unsafe { store_fragment(staging, finish.finish(acc, place), &to(place)) }
     }
 
     /// Waits until nothing reads the staging buffers any more.
@@ -141,7 +140,7 @@ impl<T: Element, const M: usize, const N: usize, L: OutputLayout<M, N>> Output<T
         unsafe { store_fragment(self.base, fragment, &tile) }
     }
 
-    /// Stores what `finish`, an [`Epilogue`](crate::tile::Epilogue), makes of the accumulator of the tile at `place`: of schedules whose warpgroups have tiles of their own 64 rows
+    /// Stores what `finish`, an [`Epilogue`](crate::tile::Epilogue), makes of the accumulator of the tile at `place`, to the tile that `to` gives for that: of schedules whose warpgroups have tiles of their own 64 rows
     /// at a time, since large accumulators leave no registers for more.
     #[inline(always)]
     pub fn store_finished<O, const RANK: usize, const BOX: usize>(
@@ -149,7 +148,7 @@ impl<T: Element, const M: usize, const N: usize, L: OutputLayout<M, N>> Output<T
         acc: Fragment<f32, M, N, L>,
         finish: impl Finish<T, RANK>,
         place: [u32; RANK],
-        to: &mut GlobalMut<T, RANK, O, BOX>,
+        to: impl FnMut([u32; RANK]) -> GlobalTileMut<T, RANK, O, BOX>,
     ) where
         O: Major,
         [u32; RANK]: Coords,

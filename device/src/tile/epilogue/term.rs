@@ -13,6 +13,9 @@ use crate::tile::memory::global::Global;
 /// The host passes a tensor without rows and columns where a kernel is to do without it: then every number is the `neutral`
 /// one of the operation.
 pub trait Term<const RANK: usize>: KernelArg + Copy {
+    /// The term of the result's columns from `first` on.
+    fn from_column(self, first: u32) -> Self;
+
     /// `f` of every element of the tile at `place`, and of the term's number there.
     fn zip<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
         self,
@@ -117,6 +120,11 @@ impl<T: Element, const RANK: usize> KernelArg for ByRow<T, RANK> {
 
 impl<const RANK: usize> Term<RANK> for Absent {
     #[inline(always)]
+    fn from_column(self, _: u32) -> Self {
+        self
+    }
+
+    #[inline(always)]
     fn zip<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
         self,
         tile: Fragment<f32, M, N, L>,
@@ -152,6 +160,11 @@ impl<const RANK: usize> Term<RANK> for Absent {
 }
 
 impl<T: Element, const RANK: usize, O: Major> Term<RANK> for ByElement<T, RANK, O> {
+    #[inline(always)]
+    fn from_column(self, first: u32) -> Self {
+        ByElement(self.0.from_column(first))
+    }
+
     #[inline(always)]
     fn zip<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
         self,
@@ -213,6 +226,11 @@ impl<T: Element, const RANK: usize> ByRow<T, RANK> {
 
 impl<T: Element, const RANK: usize> Term<RANK> for ByRow<T, RANK> {
     #[inline(always)]
+    fn from_column(self, _: u32) -> Self {
+        self
+    }
+
+    #[inline(always)]
     fn zip<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
         self,
         tile: Fragment<f32, M, N, L>,
@@ -264,6 +282,11 @@ impl<T: Element, const RANK: usize> ByColumn<T, RANK> {
 }
 
 impl<T: Element, const RANK: usize> Term<RANK> for ByColumn<T, RANK> {
+    #[inline(always)]
+    fn from_column(self, first: u32) -> Self {
+        ByColumn(self.0.from_column(first))
+    }
+
     #[inline(always)]
     fn zip<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
         self,

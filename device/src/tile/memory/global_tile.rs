@@ -1,7 +1,7 @@
 //! Tiles of tensors in global memory.
 
 use crate::arch::atomic;
-use crate::layout::{ColMajor, Element, Major, RowMajor};
+use crate::layout::{Element, Major, RowMajor};
 use crate::tile::memory::global::Global;
 use crate::tile::memory::window::Window;
 
@@ -78,7 +78,7 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTileMut<T,
     }
 }
 
-impl<T: Element, const RANK: usize, const BOX: usize> GlobalTileMut<T, RANK, ColMajor, BOX> {
+impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTileMut<T, RANK, O, BOX> {
     /// The same tile of the matrix of `cols` columns that begins at column `first` of this one: nothing behind it is stored.
     #[inline(always)]
     pub fn of_cols(self, first: u32, cols: u32) -> Self {

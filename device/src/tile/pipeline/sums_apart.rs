@@ -64,6 +64,59 @@ where
         }
     }
 
+    /// As [`run_promoted`](Self::run_promoted) with one accumulator, and registers for two sums: while a warpgroup adds one, the tensor cores have its next one's gemms, of four
+    /// stages that follow each other.
+    #[inline(always)]
+    pub fn run_promoted_ahead<const R: usize, const C: usize, L: Accumulates<R, C>>(
+        &mut self,
+        stages: u32,
+        compute: impl Fn(Full<'_, N>, Over<Fragment<f32, R, C, L>>) -> Issued<Fragment<f32, R, C, L>>,
+        add: impl Fn(Fragment<f32, R, C, L>, &Fragment<f32, R, C, L>) -> Fragment<f32, R, C, L>,
+    ) -> Fragment<f32, R, C, L> {
+        const { expect_policy::<P>(L::THREADS, L::ASYNCHRONOUS) };
+        // Known to be the same in all lanes, as in `run_ahead`.
+        (self.pipeline.stage, self.pipeline.phase) =
+            (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
+        let (mut d, mut sums) = (Fragment::zero(), [Fragment::zero(); 2]);
+        let (mut left, run) = (uniform(stages), 4);
+        let added = |d, sum: &Fragment<f32, R, C, L>| {
+            let mut d = add(d, sum);
+            // As in `run_promoted`: it is added before the next gemms are issued in its registers.
+            // SAFETY: no gemm writes these registers.
+            unsafe { L::touch(&mut d.regs) };
+            d
+        };
+        // None is in flight where a loop begins anew, as in `run_apart`.
+        while left >= run {
+            let mut turn = self.acquire();
+            let mut gemms = compute(Self::uniform_stage(&turn), Over(sums[0])).commit();
+            let mut i = 1;
+            while i < run {
+                let next = self.acquire();
+                let other = i as usize % 2;
+                let (sum, later) =
+                    gemms.behind(compute(Self::uniform_stage(&next), Over(sums[other])), || {});
+                self.release(turn);
+                d = added(d, &sum);
+                sums[1 - other] = sum;
+                (gemms, turn) = (later, next);
+                i += 1;
+            }
+            sums[1] = gemms.wait();
+            self.release(turn);
+            d = added(d, &sums[1]);
+            left -= run;
+        }
+        while left > 0 {
+            let turn = self.acquire();
+            sums[0] = compute(Self::uniform_stage(&turn), Over(sums[0])).wait();
+            self.release(turn);
+            d = added(d, &sums[0]);
+            left -= 1;
+        }
+        d
+    }
+
     /// For each of `stages` stages and each of `BLOCKS` accumulators, which it returns: `compute(stage, block, sum)` begins a sum in the registers
     /// of the one before, and `add(d, sum, beside)` adds it to the accumulator when it is done, where `beside(block)` gives what is beside it while the gemms
     /// run. Warpgroups begin their sums in `order`.

@@ -9,7 +9,6 @@ use crate::layout::element::pack;
 use crate::layout::registers::{ColumnBlocks, ColumnsOf, Nested, RowBlocks, RowsOf};
 use crate::layout::{Element, Major, PerWarpgroup, Registers, Warpgroups};
 use crate::tile::fragment::Fragment;
-use crate::tile::memory::global::GlobalMut;
 use crate::tile::memory::global_tile::GlobalTileMut;
 
 impl<const M: usize, const N: usize, const WM: usize, const WN: usize> OutputLayout<M, N>
@@ -162,7 +161,7 @@ where
         acc: Fragment<f32, M, N, Self>,
         finish: F,
         mut place: [u32; RANK],
-        to: &mut GlobalMut<T, RANK, O, BOX>,
+        mut to: impl FnMut([u32; RANK]) -> GlobalTileMut<T, RANK, O, BOX>,
     ) where
         T: Element,
         O: Major,
@@ -175,7 +174,7 @@ where
             place[RANK - 2] = first + block as u32;
             let part = Fragment::<f32, 64, N, Self> { regs: Nested::of([block_of(&acc.regs, block)]) };
             // SAFETY: passed on; the buffers do for 64 rows.
-            unsafe { store_fragment(staging, finish.finish(part, place), &to.tile(place)) }
+            unsafe { store_fragment(staging, finish.finish(part, place), &to(place)) }
             block += 1;
         }
     }
