@@ -24,17 +24,20 @@ pub struct Estimate {
     ctas: u64,
     waves: u64,
     cycles: u64,
+    /// The same, if memory took no time.
+    busy: u64,
     /// Whether a filter's row is read as one tap.
     pub(super) joined: bool,
 }
 
 impl Estimate {
-    /// Cycles to compare with those of the GEMM's kernels, of a filter of one pixel: two thirds more than the estimate says.
+    /// Cycles to compare with those of the GEMM's kernels, of a filter of one pixel, by tiles of so many columns: two thirds more than the estimate says, a quarter by narrow tiles, and without
+    /// memory, which is the same for both.
     ///
-    /// Layers of ResNet-50 were timed both ways (H200, 2026-11-23, 2026-11-30): beside GEMM's estimates these were 1.27 to 1.31 times too short, and 1.65 times where memory is the
-    /// bound and warpgroups take tiles in turn. GEMM's epilogues know at compile time what they are to do.
-    pub(super) fn beside_products(&self) -> u64 {
-        self.cycles.saturating_add(self.cycles / 3 * 2)
+    /// Layers of ResNet-50 were timed both ways (H200, 2026-11-23, 2026-11-30): beside GEMM's estimates these were 1.27 to 1.31 times too short, and 1.65 times where 128 x 128 took a
+    /// layer that memory bounds. GEMM's epilogues know at compile time what they are to do.
+    pub(super) fn beside_products(&self, columns: u32) -> u64 {
+        self.busy.saturating_add(if columns > 64 { self.busy / 3 * 2 } else { self.busy / 4 })
     }
 }
 
@@ -46,7 +49,7 @@ impl frame::Estimate for Estimate {
 
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Estimate { ctas, waves, cycles, joined } = self;
+        let Estimate { ctas, waves, cycles, joined, .. } = self;
         write!(f, "{ctas} CTAs in {waves} waves, about {cycles} cycles")?;
         if *joined { f.write_str(", reading rows of filters as one tap") } else { Ok(()) }
     }
@@ -149,7 +152,7 @@ impl<'a> Selection<'a> {
         // A row's windows are read, and multiplied by all of a tile's filters.
         let row = 100 + 3 * n as u64;
         let cycles = waves.saturating_mul(row * size.filter[1] as u64 + 700).saturating_add(3000);
-        Ok(Estimate { ctas, waves, cycles, joined: true })
+        Ok(Estimate { ctas, waves, cycles, busy: cycles, joined: true })
     }
 
     /// The estimate of a kernel for a filter for each channel, of which it takes so many taps of a row at once, of outputs so many pixels apart.
@@ -188,7 +191,7 @@ impl<'a> Selection<'a> {
         let ctas = runs.div_ceil(u64::from(kernel.consumers));
         let waves = ctas.div_ceil(2 * u64::from(self.device.sm_count()).max(1));
         let cycles = waves.saturating_mul(steps.saturating_mul(each) * 4 + 1000).saturating_add(3000);
-        Ok(Estimate { ctas, waves, cycles, joined: false })
+        Ok(Estimate { ctas, waves, cycles, busy: cycles, joined: false })
     }
 
     /// Whether copies by TMA reach all that they must, and nothing else.
@@ -287,11 +290,11 @@ impl Choice for Selection<'_> {
 /// delivers to an SM.
 ///
 /// The constants were fitted to layers of ResNet-50 on an H200 (2026-11-23, 2026-11-30): [so many elements](elements) of a
-/// tile take a cycle for each step of 64, 52 bytes arrive a cycle, 64 for one warpgroup, a tile's epilogue takes 100 cycles and one for 10 elements, a launch 3000, and
-/// handing over partial sums 2000. Where warpgroups take tiles in turn, the last tile's epilogue alone shows. `mma.sync` has half of that rate,
-/// element-wise loads a sixteenth.
+/// tile take a cycle for each step of 64, 52 bytes arrive a cycle, 64 for one warpgroup, which takes 310 at least, 30 of channels that fill no block, a tile's epilogue takes 100 cycles and one for 10 elements, a launch 3000, and
+/// handing over partial sums 2000. Where warpgroups take tiles in turn, the last tile's epilogue alone shows. `mma.sync` has two sevenths of that
+/// rate, element-wise loads a sixteenth.
 ///
-/// Of filters of several pixels four stages hide less than six of the time that images take from memory, of which a fifth is added.
+/// All take no less than memory does for images and outputs, at four fifths of its rate. Of filters of several pixels four stages hide less than six of the time that images take from memory, of which a fifth is added.
 fn estimate(kernel: &Compiled, size: &Size, joined: bool, [sms, memory_rate]: [u32; 2]) -> Estimate {
     let [m, n, k] = kernel.tile.map(u64::from);
     let (sms, split) = (u64::from(sms).max(1), u64::from(kernel.split));
@@ -300,15 +303,20 @@ fn estimate(kernel: &Compiled, size: &Size, joined: bool, [sms, memory_rate]: [u
     let (columns, channels) =
         if joined { (1, size.channels as u64 * columns) } else { (columns, size.channels as u64) };
     let (places, outputs, groups) = (size.places() as u64, size.outputs as u64, size.groups as u64);
+    // In halves.
     let slowness = match (kernel.arch, kernel.copies) {
-        (Arch::Sm90a, _) => 1,
-        (_, Copies::Elements) => 16,
-        _ => 2,
+        (Arch::Sm90a, _) => 2,
+        (_, Copies::Elements) => 32,
+        _ => 7,
     };
     let (hopper, taps) = (kernel.arch == Arch::Sm90a, size.filter.iter().product::<usize>());
     let arriving = if kernel.consumers > 128 { 52 } else { 64 };
     let lines = u64::from(lines_read(kernel, size.outputs));
-    let step = (m * n / elements(kernel)).max((m + lines) * STEP * 2 / arriving) * slowness * k / STEP;
+    let least = if hopper && kernel.consumers == 128 { 310 } else { 0 };
+    let step_at = |rate: u64| {
+        (m * n / elements(kernel)).max((m + lines) * STEP * 2 / rate).max(least) * slowness * k / (2 * STEP)
+    };
+    let step = step_at(arriving);
     let sums = if split > 1 { 2000 } else { 0 };
     let finish = 100 + m * n / 10 * if kernel.makes == Makes::Scattered { 2 } else { 1 } + sums;
     if kernel.makes == Makes::Weights {
@@ -317,16 +325,24 @@ fn estimate(kernel: &Compiled, size: &Size, joined: bool, [sms, memory_rate]: [u
         let ctas = steps.min(sms);
         let parts = ctas.div_ceil(tiles.max(1));
         let cycles = steps.div_ceil(sms).saturating_mul(step).saturating_add(finish + parts * 500 + 3000);
-        return Estimate { ctas, waves: 1, cycles, joined };
+        return Estimate { ctas, waves: 1, cycles, busy: cycles, joined };
     }
     let tiles = groups.saturating_mul(places.div_ceil(m)).saturating_mul(outputs.div_ceil(lines));
     let ctas = tiles.saturating_mul(split);
     let waves = ctas.div_ceil(sms);
-    let steps = (rows * columns * channels.div_ceil(k)).div_ceil(split);
-    let late = if hopper && taps > 1 && kernel.stages <= 4 { of_memory(size, memory_rate) / 5 } else { 0 };
+    let (blocks, ragged) = (channels.div_ceil(k), u64::from(hopper && !channels.is_multiple_of(k)));
+    let tap = blocks.saturating_sub(ragged) * step + ragged * step_at(30);
+    let tile = (rows * columns).saturating_mul(tap).div_ceil(split);
+    let of_memory = |elements| of_memory(elements, memory_rate);
+    let (images, stored) = (size.seen(), groups.saturating_mul(outputs).saturating_mul(places));
+    let late = if hopper && taps > 1 && kernel.stages <= 4 { of_memory(images) / 5 } else { 0 };
     let (each, last) = if kernel.apart { (0, finish) } else { (finish, 0) };
-    let cycles = waves.saturating_mul(steps.saturating_mul(step) + each).saturating_add(last + late + 3000);
-    Estimate { ctas, waves, cycles, joined }
+    let main = waves.saturating_mul(tile.saturating_add(each));
+    let memory = of_memory(images.saturating_add(stored)) / 4 * 5;
+    // Of several that memory bounds, the one that leaves it most time.
+    let in_all = |main: u64| main.saturating_add(last + late + 3000);
+    let cycles = in_all(main.max(memory.saturating_add(main / 4)));
+    Estimate { ctas, waves, cycles, busy: in_all(main), joined }
 }
 
 /// Elements of a tile that a step takes a cycle for: those of 64 columns read more of shared memory than its rate allows.
@@ -340,10 +356,7 @@ fn elements(kernel: &Compiled) -> u64 {
     }
 }
 
-/// Cycles of 1.755 GHz that memory of so many GB/s takes to bring all images once.
-fn of_memory(size: &Size, memory_rate: u32) -> u64 {
-    let volumes = size.images / size.out[0].max(1);
-    let elements = size.pixels.into_iter().chain([volumes, size.groups, size.channels]);
-    let bytes = elements.fold(2u64, |bytes, of| bytes.saturating_mul(of as u64));
-    bytes.saturating_mul(1755) / 1000 / u64::from(memory_rate).max(1)
+/// Cycles of 1.755 GHz that memory of so many GB/s takes for so many elements of 16 bits.
+fn of_memory(elements: u64, memory_rate: u32) -> u64 {
+    elements.saturating_mul(2 * 1755) / 1000 / u64::from(memory_rate).max(1)
 }

@@ -156,7 +156,8 @@ fn matrices<T: FloatElement>(
 /// compared, whose estimates are of the same measurements.
 fn is_sooner(patches: &Plan<Compiled>, product: &GemmPlan) -> bool {
     let least = product.estimate().cycles().unwrap_or(0);
-    patches.descriptor().copies == Copies::Boxes && patches.estimate.beside_products() < least
+    patches.descriptor().copies == Copies::Boxes
+        && patches.estimate.beside_products(patches.descriptor().tile[1]) < least
 }
 
 impl fmt::Display for ConvPlan {

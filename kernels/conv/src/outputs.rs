@@ -84,7 +84,7 @@ pub unsafe fn conv<
             Some(lines) => {
                 let first = at.n * lines;
                 let to = |place| y.get().tile(place).of_cols(first, lines);
-                out.store_finished(acc, epilogue.from_column(first), [at.batch, at.m, 0], to);
+                out.store_finished(acc, epilogue.beyond_column(first), [at.batch, at.m, 0], to);
             }
             None => out.store_finished(acc, epilogue, [at.batch, at.m, at.n], |place| y.get().tile(place)),
         }

@@ -102,7 +102,7 @@ pub unsafe fn scaled_gemm<
             if let Some(sum) = split.reduce(sums[part]) {
                 let lines = short();
                 let apply = |sum| match lines {
-                    Some(lines) => epilogue.from_column(place[1] * lines).apply(sum, [place[0], 0]),
+                    Some(lines) => epilogue.beyond_column(place[1] * lines).apply(sum, [place[0], 0]),
                     None => epilogue.apply(sum, place),
                 };
                 U::store(sum, apply, rounding, &mut out, c, place, lines);

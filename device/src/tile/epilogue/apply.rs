@@ -127,7 +127,7 @@ impl<B: KernelArg, D: KernelArg, R: KernelArg, C: KernelArg> Epilogue<B, D, R, C
 
     /// The same for tiles of the result's columns from `first` on: tiles may have fewer columns than they have room for.
     #[inline(always)]
-    pub fn from_column(self, first: u32) -> Self {
+    pub fn beyond_column(self, first: u32) -> Self {
         Epilogue { first, ..self }
     }
 
@@ -145,15 +145,15 @@ impl<B: KernelArg, D: KernelArg, R: KernelArg, C: KernelArg> Epilogue<B, D, R, C
         C: Term<RANK>,
     {
         let first = self.first;
-        let acc = self.row_scales().from_column(first).zip(acc, place, 1.0, |x, scale| x * scale);
-        let acc = self.column_scales().from_column(first).zip(acc, place, 1.0, |x, scale| x * scale);
+        let acc = self.row_scales().beyond_column(first).zip(acc, place, 1.0, |x, scale| x * scale);
+        let acc = self.column_scales().beyond_column(first).zip(acc, place, 1.0, |x, scale| x * scale);
         let alpha = self.alpha();
         let mut acc = acc.map(|x| alpha * x);
         let beta = self.beta();
         if beta != 0.0 {
-            acc = self.residual().from_column(first).zip(acc, place, 0.0, |x, old| x + beta * old);
+            acc = self.residual().beyond_column(first).zip(acc, place, 0.0, |x, old| x + beta * old);
         }
-        self.activate(self.bias().from_column(first).zip(acc, place, 0.0, |x, bias| x + bias))
+        self.activate(self.bias().beyond_column(first).zip(acc, place, 0.0, |x, bias| x + bias))
     }
 
     /// What becomes of an accumulator whose row r lies at `place(r)` of the result, or nowhere.

@@ -14,7 +14,7 @@ use crate::tile::memory::global::Global;
 /// one of the operation.
 pub trait Term<const RANK: usize>: KernelArg + Copy {
     /// The term of the result's columns from `first` on.
-    fn from_column(self, first: u32) -> Self;
+    fn beyond_column(self, first: u32) -> Self;
 
     /// `f` of every element of the tile at `place`, and of the term's number there.
     fn zip<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
@@ -120,7 +120,7 @@ impl<T: Element, const RANK: usize> KernelArg for ByRow<T, RANK> {
 
 impl<const RANK: usize> Term<RANK> for Absent {
     #[inline(always)]
-    fn from_column(self, _: u32) -> Self {
+    fn beyond_column(self, _: u32) -> Self {
         self
     }
 
@@ -161,8 +161,8 @@ impl<const RANK: usize> Term<RANK> for Absent {
 
 impl<T: Element, const RANK: usize, O: Major> Term<RANK> for ByElement<T, RANK, O> {
     #[inline(always)]
-    fn from_column(self, first: u32) -> Self {
-        ByElement(self.0.from_column(first))
+    fn beyond_column(self, first: u32) -> Self {
+        ByElement(self.0.beyond_column(first))
     }
 
     #[inline(always)]
@@ -226,7 +226,7 @@ impl<T: Element, const RANK: usize> ByRow<T, RANK> {
 
 impl<T: Element, const RANK: usize> Term<RANK> for ByRow<T, RANK> {
     #[inline(always)]
-    fn from_column(self, _: u32) -> Self {
+    fn beyond_column(self, _: u32) -> Self {
         self
     }
 
@@ -283,8 +283,8 @@ impl<T: Element, const RANK: usize> ByColumn<T, RANK> {
 
 impl<T: Element, const RANK: usize> Term<RANK> for ByColumn<T, RANK> {
     #[inline(always)]
-    fn from_column(self, first: u32) -> Self {
-        ByColumn(self.0.from_column(first))
+    fn beyond_column(self, first: u32) -> Self {
+        ByColumn(self.0.beyond_column(first))
     }
 
     #[inline(always)]

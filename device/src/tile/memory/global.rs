@@ -74,7 +74,7 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> Global<T, RANK, 
     }
     /// The columns from `first` on, to be read to registers.
     #[inline(always)]
-    pub(in crate::tile) fn from_column(self, first: u32) -> Self {
+    pub(in crate::tile) fn beyond_column(self, first: u32) -> Self {
         let pointer = self.pointer.wrapping_add((first as u64 * self.strides[RANK - 1]) as usize);
         let mut shape = self.shape;
         shape[RANK - 1] = shape[RANK - 1].saturating_sub(first);

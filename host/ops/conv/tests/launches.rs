@@ -16,6 +16,7 @@ struct Block {
     y: GlobalAbi<f16, 3>,
     epilogue: EpilogueAbi<GlobalAbi<f16, 3>, GlobalAbi<f16, 3>>,
     order: RasterOrder,
+    lines: u32,
 }
 
 /// The arguments of the last launch, which was of a kernel of outputs.
@@ -34,12 +35,12 @@ fn images_are_walked_through_by_tma() {
     let Views { x, w, mut y } = Views::new(&device, [32, 28, 256, 256, 3], 2, 1);
     let conv = Conv::new().stride([2, 2]).padding([1, 1]).kernel("conv_sm_90_f16_128x128x64s6k1");
     conv.run(&stream, &x, &w, &mut y).unwrap();
-    let (grid, overlaps, Block { x, w, y, order, epilogue }) = last(&journal);
+    let (grid, overlaps, Block { x, w, y, order, epilogue, lines }) = last(&journal);
     assert_eq!(x.images.shape, [32, 28, 28, 1, 256]);
     assert_eq!((w.shape, w.strides), ([1, 3, 3, 256, 256], [589_824, 768, 256, 1, 2304]));
     assert_eq!((y.shape, y.strides), ([1, 6272, 256], [256, 256, 1]));
     assert_eq!((x.order.outputs(), order.total(), epilogue.beta), (6272, 49 * 2, 0.0));
-    assert_eq!((grid, overlaps), (6, true));
+    assert_eq!((grid, overlaps, lines), (6, true, 128));
     assert_eq!([x.images.tma, w.tma, y.tma, epilogue.bias.tma], [1, 1, 1, 0]);
     let maps = journal.maps.lock().unwrap();
     let images = maps.iter().find(|map| map.walk.is_some()).unwrap();
@@ -53,6 +54,21 @@ fn images_are_walked_through_by_tma() {
         images.walk,
         Some(Walk { lower: [-1, -1, 0], upper: [-2, -2, 0], steps: [2, 2, 1], planes: None })
     );
+}
+
+/// Two tiles of 128 outputs have 80 each, in boxes of half of them.
+#[test]
+fn tiles_have_as_many_outputs_each() {
+    let (device, journal) = fake::h200();
+    let stream = Stream::new(&device).unwrap();
+    let Views { x, w, mut y } = Views::new(&device, [32, 28, 64, 160, 3], 1, 1);
+    let conv = Conv::new().padding([1, 1]).kernel("conv_sm_90_f16_128x128x64s6k1");
+    conv.run(&stream, &x, &w, &mut y).unwrap();
+    let (_, _, Block { w, order, lines, .. }) = last(&journal);
+    assert_eq!((w.shape, order.total(), lines), ([1, 3, 3, 64, 160], 196 * 2, 80));
+    let maps = journal.maps.lock().unwrap();
+    let filters = maps.iter().find(|map| map.walk.is_none() && map.rank == 5).unwrap();
+    assert_eq!(filters.tile[..2].to_vec(), vec![64, 40]);
 }
 
 #[test]
