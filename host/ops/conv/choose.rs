@@ -334,7 +334,7 @@ fn estimate(kernel: &Compiled, size: &Size, joined: bool, [sms, memory_rate]: [u
     let tap = blocks.saturating_sub(ragged) * step + ragged * step_at(30);
     let tile = (rows * columns).saturating_mul(tap).div_ceil(split);
     let of_memory = |elements| of_memory(elements, memory_rate);
-    let (images, stored) = (size.seen(), groups.saturating_mul(outputs).saturating_mul(places));
+    let (images, stored) = (seen(size), groups.saturating_mul(outputs).saturating_mul(places));
     let late = if hopper && taps > 1 && kernel.stages <= 4 { of_memory(images) / 5 } else { 0 };
     let (each, last) = if kernel.apart { (0, finish) } else { (finish, 0) };
     let main = waves.saturating_mul(tile.saturating_add(each));
@@ -354,6 +354,14 @@ fn elements(kernel: &Compiled) -> u64 {
         (true, _) => 25,
         (false, _) => 26,
     }
+}
+
+/// Elements of images that filters see: all, or those of all patches where a stride leaves pixels out.
+fn seen(size: &Size) -> u64 {
+    let all = |of: [usize; 3], first: usize| of.into_iter().fold(first, usize::saturating_mul);
+    let volumes = size.images / size.out[0].max(1);
+    let pixels = all(size.pixels, volumes).min(all(size.filter, size.places()));
+    pixels.saturating_mul(size.groups).saturating_mul(size.channels) as u64
 }
 
 /// Cycles of 1.755 GHz that memory of so many GB/s takes for so many elements of 16 bits.

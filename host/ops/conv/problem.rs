@@ -102,20 +102,6 @@ impl Size {
         let [_, down, across] = self.out;
         self.images.saturating_mul(down).saturating_mul(across)
     }
-
-    /// Elements of images that filters see: all, or those of so many patches where those leave pixels out.
-    pub(super) fn seen(&self) -> u64 {
-        let product = |sizes: [usize; 4]| sizes.iter().fold(1u64, |n, &size| n.saturating_mul(size as u64));
-        let (pixels, taps) = (self.pixels, self.filter.iter().product());
-        let volumes = self.images / self.out[0].max(1);
-        let all = product([volumes, pixels[0], pixels[1], pixels[2]]);
-        all.min(product([self.places(), taps, 1, 1])).saturating_mul(product([
-            self.groups,
-            self.channels,
-            1,
-            1,
-        ]))
-    }
 }
 
 impl Problem {

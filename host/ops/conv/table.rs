@@ -162,11 +162,6 @@ impl Call {
         if self.kernel.copies == Copies::Boxes { LINES } else { 0 }
     }
 
-    /// Lines of a tile of filters.
-    fn lines_read(&self) -> u32 {
-        lines_read(self.kernel, self.size.outputs)
-    }
-
     /// Launches a kernel of products with patches.
     pub(super) fn run(&self, stream: &Stream, finish: &Finish) -> Result<()> {
         let Call { kernel, product, size, function, .. } = self;
@@ -178,8 +173,9 @@ impl Call {
             _ => {}
         }
         let x = self.patches(m, self.count(self.channels(), k)?)?;
-        let lines = self.lines_read();
-        let of_box = lines * self.lines().min(n) / n.max(1);
+        let lines = lines_read(kernel, size.outputs);
+        let boxes = n.div_ceil(LINES);
+        let of_box = if kernel.copies == Copies::Boxes { lines / boxes } else { 0 };
         let w: GlobalAbi<(), 5> = product.w.arg(backend, kernel.makes != Makes::Outputs, of_box)?;
         expect_mapped(kernel.name, kernel.arch, [x.images.tma, w.tma])?;
         let (down, across, groups) =
@@ -188,7 +184,7 @@ impl Call {
         let clusters = order.total().min(function.resident_ctas() / kernel.split).max(1);
         let overlap = finish.overlap && kernel.copies == Copies::Boxes;
         let launch = Launch::grid([clusters * kernel.split, 1, 1]).pdl(overlap);
-        // SAFETY: the arguments are those of the kernel, of its description. The views that the product comes from are borrowed by the
+        // SAFETY: the arguments are those of the kernel, of its description, and boxes of filters have equal parts of a tile's lines. The views that the product comes from are borrowed by the
         // caller, y exclusively, and reach no further than their shapes, which the kernel keeps to. Programmatic launch only
         // moves what precedes its wait for the preceding grid.
         unsafe {

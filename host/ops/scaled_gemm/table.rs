@@ -175,7 +175,7 @@ fn launch<R: Copy>(
     let c_lines = if to_e4m3(kernel) { 0 } else { lines(kernel.box_lines) };
     let c: GlobalAbi<(), 2> = c.arg(backend, c_rows, c_lines)?;
     let grid = |ctas| Launch::grid([ctas, 1, 1]).pdl(call.overlap && tma);
-    // SAFETY: the arguments are those of `scaled_gemm`, or of `scaled_gemm_stream`, which has memory for its parts, with `rounding` for the kernel's type. The
+    // SAFETY: the arguments are those of `scaled_gemm`, or of `scaled_gemm_stream`, which has memory for its parts, with `rounding` for the kernel's type; B's boxes have the lines that a tile has. The
     // views that the matrices come from are borrowed by the caller, c and amax exclusively, and reach no further than their shapes, which the kernel keeps to.
     // Programmatic launch only moves what precedes its wait for the preceding grid.
     unsafe {
