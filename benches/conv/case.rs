@@ -102,84 +102,39 @@ pub fn selected(words: &[String]) -> Result<Vec<Case>> {
     if named.is_empty() {
         return common::selected(all(), words);
     }
-    let others: Vec<_> = words.iter().filter(|word| !word.contains('x') || *word == "dx").cloned().collect();
-    let forward = !others.iter().any(|word| word.contains("dx") || word.contains("dw"));
-    let passes: &[Pass] = if forward { &[Pass::Outputs] } else { &[Pass::Images, Pass::Filters] };
-    let case = |dtype, pass, [images, size, channels, outputs, filter, stride]: [usize; 6]| Case {
-        dtype,
-        images,
-        planes: None,
-        size,
-        channels,
-        outputs,
-        filter,
-        stride,
-        groups: 1,
-        pass,
-    };
-    let of = |dtype, pass| named.iter().map(move |&layer| case(dtype, pass, layer));
+    let is_layer = |word: &String| !shapes::unlisted::<6>(std::slice::from_ref(word), &[]).is_empty();
+    let others: Vec<_> = words.iter().filter(|word| !is_layer(word)).cloned().collect();
+    let gradients = others.iter().flat_map(|word| word.split(',')).any(|word| matches!(word, "dx" | "dw"));
+    let passes: &[Pass] = if gradients { &[Pass::Images, Pass::Filters] } else { &[Pass::Outputs] };
+    let of = |dtype, pass| named.iter().map(move |&of| layer(dtype, pass, of));
     let of_type = |dtype| passes.iter().flat_map(move |&pass| of(dtype, pass));
     common::selected([DType::F16, DType::BF16].into_iter().flat_map(of_type).collect(), &others)
 }
 
+/// A layer of images: how many, their size, channels, outputs, filter and stride.
+fn layer(dtype: DType, pass: Pass, [images, size, channels, outputs, filter, stride]: [usize; 6]) -> Case {
+    Case { dtype, images, planes: None, size, channels, outputs, filter, stride, groups: 1, pass }
+}
+
 /// Every case, in the order of the table.
 pub fn all() -> Vec<Case> {
-    let (dtype, groups, pass) = (DType::F16, 1, Pass::Outputs);
+    let dtype = DType::F16;
     let mut cases = Vec::new();
+    let resnet = |images, pass, [size, channels, outputs, filter, stride]: [usize; 5]| {
+        layer(dtype, pass, [images, size, channels, outputs, filter, stride])
+    };
     for images in [32, 128] {
-        cases.extend(RESNET.map(|[size, channels, outputs, filter, stride]| Case {
-            dtype,
-            images,
-            planes: None,
-            size,
-            channels,
-            outputs,
-            filter,
-            stride,
-            groups,
-            pass,
-        }));
+        cases.extend(RESNET.map(|of| resnet(images, Pass::Outputs, of)));
     }
     for pass in [Pass::Images, Pass::Filters] {
-        let of = |&[size, channels, outputs, filter, stride]: &[usize; 5]| Case {
-            dtype,
-            images: 32,
-            planes: None,
-            size,
-            channels,
-            outputs,
-            filter,
-            stride,
-            groups,
-            pass,
-        };
-        cases.extend(RESNET.iter().filter(|layer| layer[3] == 3).map(of));
+        cases.extend(RESNET.into_iter().filter(|of| of[3] == 3).map(|of| resnet(32, pass, of)));
     }
     let bf16 = |case: &Case| Case { dtype: DType::BF16, ..*case };
     cases.extend(cases[..2].to_vec().iter().map(bf16));
-    cases.extend(OTHERS.map(|[images, size, channels, outputs, filter, stride]| Case {
-        dtype,
-        images,
-        planes: None,
-        size,
-        channels,
-        outputs,
-        filter,
-        stride,
-        groups,
-        pass,
-    }));
+    cases.extend(OTHERS.map(|of| layer(dtype, Pass::Outputs, of)));
     cases.extend(DEPTHWISE.map(|[images, size, channels, filter, stride]| Case {
-        dtype,
-        images,
-        planes: None,
-        size,
-        channels,
-        outputs: channels,
-        filter,
-        stride,
         groups: channels,
-        pass,
+        ..layer(dtype, Pass::Outputs, [images, size, channels, channels, filter, stride])
     }));
     // A volume of a 3-D U-Net (Çiçek et al. 2016).
     let volume =
