@@ -62,7 +62,7 @@ pub unsafe fn grouped_scaled_gemm<
         if !cta.computes() {
             continue;
         }
-        let [sums] = by_blocks::<_, _, _, Y::D, STAGES, 1, BM, BN>(
+        let [sums] = by_blocks::<O, _, _, _, Y::D, STAGES, 1, BM, BN>(
             &mut loads,
             steps,
             &mut order,

@@ -9,7 +9,9 @@ use tilewright_device::tile::{
 use tilewright_device::{bf16, f16, kernels};
 
 use crate::finish::Finish;
-use crate::summation::{Behind, Blocks, InTurn, Mode, Order, Promoted, Straight, Summation, SwappedBlocks};
+use crate::summation::{
+    Ahead, Behind, Blocks, InTurn, Mode, Order, Promoted, Straight, Summation, SwappedBlocks,
+};
 use crate::{grouped_scaled_gemm, grouped_scaled_gemm_few, scaled_gemm, scaled_gemm_stream};
 
 /// What the host chooses a kernel by.
@@ -188,9 +190,9 @@ kernels! {
     }
     for T in [e4m3], U in [f16, bf16] {
         sm_90: [scaled_gemm_sm_90_ T _ U _blocks_128x128x64s6c2]:
-            scaled_gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, Blocks<InTurn>, T, U, RowMajor, 1, 128, 128, 128, 64, 6, 1, 64>;
+            scaled_gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, Blocks, T, U, RowMajor, 1, 128, 128, 128, 64, 6, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ U _blocks_128x64x64s8k1]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Blocks<InTurn>, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 1, 64>;
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Blocks, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 1, 64>;
     }
     for T in [e4m3], U in [f16, bf16, f32] {
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x64x64s8k2]:
@@ -262,7 +264,7 @@ kernels! {
         sm_90: [grouped_scaled_gemm_sm_90_ T _ U _192x128x64s4]:
             grouped_scaled_gemm<WarpSpecialized<ThreeConsumers>, FullRow<3>, InTurn, T, U, 192, 128, 64, 4>;
         sm_90: [grouped_scaled_gemm_sm_90_ T _ U _128x128x64s6]:
-            grouped_scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, InTurn, T, U, 128, 128, 64, 6>;
+            grouped_scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Ahead, T, U, 128, 128, 64, 6>;
         sm_90: [grouped_scaled_gemm_sm_90_ T _ U _32x128x64s10]:
             grouped_scaled_gemm_few<WarpSpecialized<TwoConsumers>, FullRow<2>, T, U, 128, 32, 64, 10>;
     }

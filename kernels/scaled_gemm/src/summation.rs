@@ -1,5 +1,6 @@
 //! How products are summed up, and what becomes of the sums.
 
+use core::convert::identity;
 use core::marker::PhantomData;
 use core::ops::Range;
 
@@ -111,7 +112,7 @@ pub struct Promoted<O = Ahead>(PhantomData<O>);
 
 /// The same, each multiplied by the scales of its blocks: 1 x 128 of A, 128 x 128 of B.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Blocks<O = Free>(PhantomData<O>);
+pub struct Blocks<O = Ahead>(PhantomData<O>);
 
 /// The same of the transposed product: 128 x 128 of A, 1 x 128 of B.
 #[derive(Clone, Copy, Debug, Default)]
@@ -180,10 +181,11 @@ where
             const { assert!(!O::AHEAD || PARTS == 1, "one sum for each warpgroup") };
             let sum = stages.run_promoted_ahead(
                 count,
+                || (),
                 #[inline(always)]
                 |s, sum| gemm(Y::default(), a.at(s).rows::<R>(0), b.at(s), sum),
                 #[inline(always)]
-                |all, sum| all.zip(sum, |x, y| x + y),
+                |all, sum, ()| all.zip(sum, |x, y| x + y),
             );
             return [sum; PARTS];
         }
@@ -228,7 +230,7 @@ where
             return [Fragment::zero(); PARTS];
         }
         let block = at.n * BN as u32 / BLOCK;
-        by_blocks(
+        by_blocks::<O, _, _, _, _, N, PARTS, R, BN>(
             &mut stages,
             count,
             order,
@@ -248,7 +250,7 @@ where
 /// The sums over `count` stages of the parts of a tile: those of each stage, which `gemm` begins, multiplied by what `scales` gives for a part and a step, of its
 /// rows and of all of it.
 #[inline(always)]
-pub(crate) fn by_blocks<P, I, F, L, const N: usize, const PARTS: usize, const R: usize, const BN: usize>(
+pub(crate) fn by_blocks<O, P, I, F, L, const N: usize, const PARTS: usize, const R: usize, const BN: usize>(
     stages: &mut Loads<'_, P, N, false, I, F>,
     count: u32,
     order: &mut SumOrder<P>,
@@ -256,6 +258,7 @@ pub(crate) fn by_blocks<P, I, F, L, const N: usize, const PARTS: usize, const R:
     gemm: impl Fn(Full<'_, N>, usize, Over<Fragment<f32, R, BN, L>>) -> Issued<Fragment<f32, R, BN, L>>,
 ) -> [Fragment<f32, R, BN, L>; PARTS]
 where
+    O: Order,
     P: Schedule,
     I: Iterator<Item = u32>,
     F: for<'s> FnMut(Fill<'s, P, N>, u32),
@@ -272,14 +275,29 @@ where
             )
         },
     );
+    let add = identity(
+        #[inline(always)]
+        |all: Fragment<f32, R, BN, L>, sum: &Fragment<f32, R, BN, L>, scales| all.add_scaled(sum, &scales),
+    );
+    if O::AHEAD {
+        const { assert!(!O::AHEAD || PARTS == 1, "one sum for each warpgroup") };
+        let sum = stages.run_promoted_ahead(
+            count,
+            #[inline(always)]
+            || of_parts[0].take(),
+            #[inline(always)]
+            |s, sum| gemm(s, 0, sum),
+            add,
+        );
+        return [sum; PARTS];
+    }
     stages.run_promoted(
         count,
         order,
         #[inline(always)]
         |part| of_parts[part].take(),
         gemm,
-        #[inline(always)]
-        |all, sum, scales| all.add_scaled(sum, &scales),
+        add,
     )
 }
 

@@ -16,6 +16,9 @@ pub trait Term<const RANK: usize>: KernelArg + Copy {
     /// The term of the result's columns from `first` on.
     fn beyond_column(self, first: u32) -> Self;
 
+    /// The number of all elements of the tile at `place`, if they are known to have one.
+    fn only(self, place: [u32; RANK], neutral: f32) -> Option<f32>;
+
     /// `f` of every element of the tile at `place`, and of the term's number there.
     fn zip<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
         self,
@@ -125,6 +128,11 @@ impl<const RANK: usize> Term<RANK> for Absent {
     }
 
     #[inline(always)]
+    fn only(self, _: [u32; RANK], neutral: f32) -> Option<f32> {
+        Some(neutral)
+    }
+
+    #[inline(always)]
     fn zip<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
         self,
         tile: Fragment<f32, M, N, L>,
@@ -163,6 +171,11 @@ impl<T: Element, const RANK: usize, O: Major> Term<RANK> for ByElement<T, RANK, 
     #[inline(always)]
     fn beyond_column(self, first: u32) -> Self {
         ByElement(self.0.beyond_column(first))
+    }
+
+    #[inline(always)]
+    fn only(self, _: [u32; RANK], neutral: f32) -> Option<f32> {
+        (self.0.cols() == 0).then_some(neutral)
     }
 
     #[inline(always)]
@@ -231,6 +244,15 @@ impl<T: Element, const RANK: usize> Term<RANK> for ByRow<T, RANK> {
     }
 
     #[inline(always)]
+    fn only(self, place: [u32; RANK], neutral: f32) -> Option<f32> {
+        if self.0.cols() == 0 {
+            return Some(neutral);
+        }
+        let column = self.0.tile(Self::column(place)).window(1, 1);
+        (column.row_stride == 0).then(|| column.read(0, 0).to_f32())
+    }
+
+    #[inline(always)]
     fn zip<const M: usize, const N: usize, L: FragmentLayout<M, N>>(
         self,
         tile: Fragment<f32, M, N, L>,
@@ -285,6 +307,15 @@ impl<T: Element, const RANK: usize> Term<RANK> for ByColumn<T, RANK> {
     #[inline(always)]
     fn beyond_column(self, first: u32) -> Self {
         ByColumn(self.0.beyond_column(first))
+    }
+
+    #[inline(always)]
+    fn only(self, place: [u32; RANK], neutral: f32) -> Option<f32> {
+        if self.0.cols() == 0 {
+            return Some(neutral);
+        }
+        let row = self.0.tile(Self::row(place)).window(1, 1);
+        (row.col_stride == 0).then(|| row.read(0, 0).to_f32())
     }
 
     #[inline(always)]

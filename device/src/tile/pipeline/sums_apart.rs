@@ -1,5 +1,6 @@
 //! Loops of gemms that each begin a sum of their own.
 
+use crate::arch::special::thread_x;
 use crate::arch::warp::uniform;
 use crate::tile::cta::collective::expect_policy;
 use crate::tile::fragment::Fragment;
@@ -64,57 +65,78 @@ where
         }
     }
 
-    /// As [`run_promoted`](Self::run_promoted) with one accumulator, and registers for two sums: while a warpgroup adds one, the tensor cores have its next one's gemms, of four
-    /// stages that follow each other.
+    /// As [`run_promoted`](Self::run_promoted) with one accumulator, and registers for two sums: while a warpgroup adds one, the tensor cores have its next one's gemms, of up
+    /// to four stages that follow each other. Warpgroups that share stages wait for their last gemms at different ones.
     #[inline(always)]
-    pub fn run_promoted_ahead<const R: usize, const C: usize, L: Accumulates<R, C>>(
+    pub fn run_promoted_ahead<A, const R: usize, const C: usize, L: Accumulates<R, C>>(
         &mut self,
         stages: u32,
+        mut beside: impl FnMut() -> A,
         compute: impl Fn(Full<'_, N>, Over<Fragment<f32, R, C, L>>) -> Issued<Fragment<f32, R, C, L>>,
-        add: impl Fn(Fragment<f32, R, C, L>, &Fragment<f32, R, C, L>) -> Fragment<f32, R, C, L>,
+        add: impl Fn(Fragment<f32, R, C, L>, &Fragment<f32, R, C, L>, A) -> Fragment<f32, R, C, L>,
     ) -> Fragment<f32, R, C, L> {
         const { expect_policy::<P>(L::THREADS, L::ASYNCHRONOUS) };
         // Known to be the same in all lanes, as in `run_ahead`.
         (self.pipeline.stage, self.pipeline.phase) =
             (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
         let (mut d, mut sums) = (Fragment::zero(), [Fragment::zero(); 2]);
-        let (mut left, run) = (uniform(stages), 4);
-        let added = |d, sum: &Fragment<f32, R, C, L>| {
-            let mut d = add(d, sum);
+        let mut left = uniform(stages);
+        let mut shifted = uniform(thread_x() / 128) % 2 == 0;
+        while left > 0 {
+            let run = if left >= 4 && shifted {
+                4
+            } else if left >= 2 {
+                2
+            } else {
+                1
+            };
+            shifted = true;
+            // Each with code of its own, behind which none is in flight, as in `run_apart`.
+            (d, sums) = match run {
+                4 => self.run_of::<4, _, R, C, L>(d, sums, &mut beside, &compute, &add),
+                2 => self.run_of::<2, _, R, C, L>(d, sums, &mut beside, &compute, &add),
+                _ => self.run_of::<1, _, R, C, L>(d, sums, &mut beside, &compute, &add),
+            };
+            left -= run;
+        }
+        d
+    }
+
+    /// The sums of `RUN` stages, added to `d`: each in one of two fragments' registers, while the next one's gemms run.
+    #[inline(always)]
+    fn run_of<const RUN: usize, A, const R: usize, const C: usize, L: Accumulates<R, C>>(
+        &mut self,
+        mut d: Fragment<f32, R, C, L>,
+        mut sums: [Fragment<f32, R, C, L>; 2],
+        beside: &mut impl FnMut() -> A,
+        compute: &impl Fn(Full<'_, N>, Over<Fragment<f32, R, C, L>>) -> Issued<Fragment<f32, R, C, L>>,
+        add: &impl Fn(Fragment<f32, R, C, L>, &Fragment<f32, R, C, L>, A) -> Fragment<f32, R, C, L>,
+    ) -> (Fragment<f32, R, C, L>, [Fragment<f32, R, C, L>; 2]) {
+        let added = |d, sum: &Fragment<f32, R, C, L>, beside: A| {
+            let mut d = add(d, sum, beside);
             // As in `run_promoted`: it is added before the next gemms are issued in its registers.
             // SAFETY: no gemm writes these registers.
             unsafe { L::touch(&mut d.regs) };
             d
         };
-        // None is in flight where a loop begins anew, as in `run_apart`.
-        while left >= run {
-            let mut turn = self.acquire();
-            let mut gemms = compute(Self::uniform_stage(&turn), Over(sums[0])).commit();
-            let mut i = 1;
-            while i < run {
-                let next = self.acquire();
-                let other = i as usize % 2;
-                let (sum, later) =
-                    gemms.behind(compute(Self::uniform_stage(&next), Over(sums[other])), || {});
-                self.release(turn);
-                d = added(d, &sum);
-                sums[1 - other] = sum;
-                (gemms, turn) = (later, next);
-                i += 1;
-            }
-            sums[1] = gemms.wait();
+        let mut turn = self.acquire();
+        let mut gemms = compute(Self::uniform_stage(&turn), Over(sums[0])).commit();
+        let mut i = 1;
+        while i < RUN {
+            let next = self.acquire();
+            let taken = beside();
+            let (sum, later) = gemms.behind(compute(Self::uniform_stage(&next), Over(sums[i % 2])), || {});
             self.release(turn);
-            d = added(d, &sums[1]);
-            left -= run;
+            d = added(d, &sum, taken);
+            sums[1 - i % 2] = sum;
+            (gemms, turn) = (later, next);
+            i += 1;
         }
-        while left > 0 {
-            let turn = self.acquire();
-            sums[0] = compute(Self::uniform_stage(&turn), Over(sums[0])).wait();
-            self.release(turn);
-            d = added(d, &sums[0]);
-            left -= 1;
-        }
-        d
+        let taken = beside();
+        sums[1 - RUN % 2] = gemms.wait();
+        self.release(turn);
+        d = added(d, &sums[1 - RUN % 2], taken);
+        (d, sums)
     }
 
     /// For each of `stages` stages and each of `BLOCKS` accumulators, which it returns: `compute(stage, block, sum)` begins a sum in the registers

@@ -173,6 +173,37 @@ pub(super) unsafe fn store_columns<
 ) where
     [u32; RANK]: Coords,
 {
+    // TMA cuts stored lines off at multiples of 16 bytes only: it would overwrite what follows a ragged line.
+    let whole_pieces = (tile.0.of.rows() * T::BYTES as u32).is_multiple_of(16);
+    let columns = const { if APART { staged_apart(N) } else { staged(N / WN) } };
+    let by_tma = tile.0.of.tma && whole_pieces && BOX as u32 == columns;
+    // SAFETY: passed on.
+    unsafe {
+        if by_tma && tile.0.holds([M, N], [M as u32, N as u32]) {
+            store_steps::<T, O, RANK, BOX, M, N, WM, WN, APART, true>(staging, pair, tile, true)
+        } else {
+            store_steps::<T, O, RANK, BOX, M, N, WM, WN, APART, false>(staging, pair, tile, by_tma)
+        }
+    }
+}
+
+/// The steps of [`store_columns`]. Where `WHOLE`, TMA stores all of the tile: steps have no code for anything else, over which each would jump.
+///
+/// # Safety
+/// As [`store_columns`].
+#[inline(always)]
+#[rustfmt::skip]
+unsafe fn store_steps<
+    T: Element, O: Major, const RANK: usize, const BOX: usize, const M: usize, const N: usize, const WM: usize, const WN: usize, const APART: bool,
+    const WHOLE: bool,
+>(
+    staging: u32,
+    pair: impl Fn(usize, usize) -> u32,
+    tile: &GlobalTileMut<T, RANK, O, BOX>,
+    by_tma: bool,
+) where
+    [u32; RANK]: Coords,
+{
     let columns = const { if APART { staged_apart(N) } else { staged(N / WN) } };
     let size = (columns * LINE).next_multiple_of(1024);
     let (chunks, blocks) = ((N / WN) as u32 / columns, (M / WM / 64) as u32);
@@ -181,9 +212,6 @@ pub(super) unsafe fn store_columns<
     let unit = uniform(thread / 128);
     let part = if APART { 0 } else { unit };
     let (warp, lane) = (uniform(thread / 32) % 4, thread % 32);
-    // TMA cuts stored lines off at multiples of 16 bytes only: it would overwrite what follows a ragged line.
-    let whole_pieces = (tile.0.of.rows() * T::BYTES as u32).is_multiple_of(16);
-    let by_tma = tile.0.of.tma && whole_pieces && BOX as u32 == columns;
     if buffers > 1 && ends_where_it_begins(chunks * blocks) && thread.is_multiple_of(128) {
         // SAFETY: waits for this thread's own stores.
         unsafe { tma::bulk_wait_read::<0>() }
@@ -205,7 +233,7 @@ pub(super) unsafe fn store_columns<
             stage(buffer, |i| pair(block as usize, first + i as usize), columns, warp, lane);
             sync::fence_proxy_async_shared();
             sync::bar_sync(WARPGROUP.of(unit), 128);
-            if by_tma && tile.0.holds([M, N], [row + ROWS, col + columns]) {
+            if WHOLE || by_tma && tile.0.holds([M, N], [row + ROWS, col + columns]) {
                 if thread.is_multiple_of(128) {
                     tile.0.box_at(M, N, col, row).store(tile.0.of.map, buffer);
                     tma::bulk_commit();

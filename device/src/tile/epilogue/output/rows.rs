@@ -26,6 +26,37 @@ pub(super) unsafe fn store_rows<
 ) where
     [u32; RANK]: Coords,
 {
+    // TMA cuts stored lines off at multiples of 16 bytes only: it would overwrite what follows a ragged line.
+    let whole_pieces = (tile.0.of.cols() * T::BYTES as u32).is_multiple_of(16);
+    let columns = const { staged_columns(N / WN, T::BYTES) };
+    let by_tma = tile.0.of.tma && whole_pieces && columns * T::BYTES as u32 == LINE && BOX as u32 == ROWS;
+    // SAFETY: passed on.
+    unsafe {
+        if by_tma && tile.0.holds([M, N], [M as u32, N as u32]) {
+            store_steps::<T, O, RANK, BOX, M, N, WM, WN, APART, true>(staging, two, tile, true)
+        } else {
+            store_steps::<T, O, RANK, BOX, M, N, WM, WN, APART, false>(staging, two, tile, by_tma)
+        }
+    }
+}
+
+/// The steps of [`store_rows`]. Where `WHOLE`, TMA stores all of the tile: steps have no code for anything else, over which each would jump.
+///
+/// # Safety
+/// As [`store_rows`].
+#[inline(always)]
+#[rustfmt::skip]
+unsafe fn store_steps<
+    T: Element, O: Major, const RANK: usize, const BOX: usize, const M: usize, const N: usize, const WM: usize, const WN: usize, const APART: bool,
+    const WHOLE: bool,
+>(
+    staging: u32,
+    two: impl Fn(usize, usize) -> [T; 2],
+    tile: &GlobalTileMut<T, RANK, O, BOX>,
+    by_tma: bool,
+) where
+    [u32; RANK]: Coords,
+{
     let thread = thread_x_volatile();
     let unit = uniform(thread / 128);
     let (warp, lane) = (uniform(thread / 32) % 4, thread % 32);
@@ -34,9 +65,6 @@ pub(super) unsafe fn store_rows<
     let buffers = const { if APART { 1 } else { buffers(M / WM, N / WN) } };
     let part = if APART { 0 } else { unit };
     let staging = staging + unit * buffers * ROWS * LINE;
-    // TMA cuts stored lines off at multiples of 16 bytes only: it would overwrite what follows a ragged line.
-    let whole_pieces = (tile.0.of.cols() * T::BYTES as u32).is_multiple_of(16);
-    let by_tma = tile.0.of.tma && whole_pieces && columns * T::BYTES as u32 == LINE && BOX as u32 == ROWS;
     let steps = chunks * (M / WM / 64) as u32;
     if steps <= buffers {
         let place = |step: u32| {
@@ -64,7 +92,7 @@ pub(super) unsafe fn store_rows<
             let mut step = 0;
             while step < steps {
                 let (row, col, buffer) = place(step);
-                if !by_tma || !tile.0.holds([M, N], [row + ROWS, col + columns]) {
+                if !WHOLE && !(by_tma && tile.0.holds([M, N], [row + ROWS, col + columns])) {
                     let (window, threads) = (tile.0.window(M, N), (thread % 128, 128));
                     drain::<T, Swizzle<128>>(buffer, (ROWS, columns), (row, col), &window, threads);
                 } else if thread.is_multiple_of(128) {
@@ -101,7 +129,7 @@ pub(super) unsafe fn store_rows<
             stage(buffer, |i| two(at as usize, i), chunk, columns, warp, lane);
             sync::fence_proxy_async_shared();
             sync::bar_sync(WARPGROUP.of(unit), 128);
-            if by_tma && tile.0.holds([M, N], [row + ROWS, col + columns]) {
+            if WHOLE || by_tma && tile.0.holds([M, N], [row + ROWS, col + columns]) {
                 if thread.is_multiple_of(128) {
                     tile.0.box_at(M, N, row, col).store(tile.0.of.map, buffer);
                     tma::bulk_commit();
