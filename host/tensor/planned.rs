@@ -210,6 +210,17 @@ impl Operand {
 }
 
 impl Places {
+    /// Those of a plan's first tensors, by how each is aligned there and its address.
+    #[cfg(feature = "dequant_gemm")]
+    pub(crate) fn lying<const N: usize>(tensors: [(u64, u64); N]) -> Self {
+        const { assert!(N <= ROOM, "more tensors than plans have places for") };
+        let mut places = Places([0; MOST]);
+        for (number, (align, address)) in tensors.into_iter().enumerate() {
+            places.0[number] = address.wrapping_sub(place(number, align));
+        }
+        places
+    }
+
     /// With the workspace of a run at this address, which the plan has at [`PLANNED_ROOM`].
     pub(crate) fn with_room(mut self, address: u64) -> Self {
         self.0[ROOM] = address.wrapping_sub(PLANNED_ROOM);

@@ -20,7 +20,10 @@ pub fn all(device: &Device) -> Outcome {
     let fits = |bytes| bytes <= device.shared_memory_per_cta();
     let runnable = ops::kernels().filter(|kernel| device.runs(kernel.arch) && fits(kernel.shared_bytes));
     let names = runnable.map(|kernel| kernel.name);
-    let these = names.filter(|name| name.starts_with("dequant_") && !name.starts_with("dequant_gemm_int8"));
+    let is_of_this = |name: &&str| {
+        name.starts_with("widen_") || name.starts_with("dequant_") && !name.starts_with("dequant_gemm_int8")
+    };
+    let these = names.filter(is_of_this);
     assert_eq!(seen, these.collect::<BTreeSet<_>>());
     Ok(())
 }

@@ -16,6 +16,7 @@ mod plan;
 mod quantize;
 mod reuse;
 mod shapes;
+mod wide;
 
 fn main() -> ExitCode {
     let suite = Suite::new()
@@ -39,6 +40,9 @@ fn main() -> ExitCode {
         .device(Arch::Sm80, "weights that lie anywhere are quantised", quantize::anywhere)
         .device(Arch::Sm80, "weights that cannot be quantised are named", quantize::refused)
         .device(Arch::Sm80, "weights in memory of somebody else's", quantize::memory)
+        .device(Arch::Sm80, "weights made wide are as on the host", wide::as_on_the_host)
+        .device(Arch::Sm80, "products of weights that are made wide in slabs", wide::slabs)
+        .device(Arch::Sm80, "weights that cannot be made wide are named", wide::refused)
         .device(Arch::Sm80, "one operator on two devices", reuse::on_two_devices)
         .device(Arch::Sm80, "an operator's own memory is not captured", reuse::own_memory_in_a_capture)
         .device(Arch::Sm80, "a workspace lies apart from A", reuse::workspace_apart)

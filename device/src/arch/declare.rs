@@ -47,6 +47,15 @@ pub fn in_place<T>(pointer: *const T) -> *const T {
     p
 }
 
+/// The same number, which the compiler does not know before here: an epilogue's decisions by it are not held in registers through the loop above. No
+/// instruction.
+#[inline(always)]
+pub fn late(mut x: u32) -> u32 {
+    // SAFETY: a comment.
+    unsafe { ptx!("// {0}", inout(reg32) x) };
+    x
+}
+
 /// How many threads of the CTA hold fragments, as [`computing_threads_are`] has said.
 ///
 /// The compiler replaces it by that number, so that what is asked of it is decided when compiling; no instruction is left.

@@ -74,7 +74,6 @@ pub use crate::tile::pipeline::loads::{Ahead, Loads, Turn};
 pub use crate::tile::pipeline::multistage::Multistage;
 pub use crate::tile::pipeline::ring::Pipeline;
 pub use crate::tile::pipeline::schedule::{Reads, Schedule};
-pub use crate::tile::pipeline::sum_order::{SumOrder, Sums};
 pub use crate::tile::pipeline::turns::Turns;
 pub use crate::tile::pipeline::warp_specialized::WarpSpecialized;
 pub use crate::tile::quantized::bytes::{E4M3, E5M2, FP4, I8, NF4};

@@ -9,6 +9,7 @@ mod problem;
 mod quantize;
 mod table;
 mod weights;
+mod widen;
 
 use tilewright_device::tile::{RasterOrder, StreamOrder};
 
@@ -21,6 +22,7 @@ pub use plan::{DequantPlan, DequantViews};
 use problem::{Others, Problem};
 use table::{Compiled, Reads, kind};
 pub use weights::{DeviceWeights, WeightFacts};
+use widen::WideProduct;
 
 use super::HalfElement;
 use super::frame::{Candidate, Choice, Operands, TileParts, Workspace, of_shape};
@@ -52,6 +54,7 @@ pub fn dequant_gemm<T: HalfElement>(
 ///   products in f32 instead, and round less. Products are of `T`, accumulated in f32; alpha, the bias and the [activation](Self::activation) apply in f32; then the result is rounded to `T`, to nearest even.
 /// - The bias is \[N\]. No rows: nothing is done.
 /// - Lines of A that are aligned to 16 bytes are read by the fast kernels; anything else is correct but slower.
+/// - Many rows of formats that are slow to decode are multiplied by wide weights, which are made in the workspace first, 1 MiB for each SM at a time.
 /// - Tiles are divided among SMs along K where that fills them (stream-K). The parts are added in one order: the same inputs
 ///   give the same bits on the same GPU.
 ///
@@ -177,6 +180,10 @@ impl<'a, T: HalfElement> DequantGemm<'a, T> {
         let problem = self.problem(a, w, c)?;
         let choice = Selection::new(&problem, kind::<T>(w)?)?.choose(self.kernel)?;
         let operands = Operands::new(c.device(), named(a, c, &self.others()));
+        if let Some(kernel) = choice.descriptor().widens() {
+            let product = WideProduct::new(self, kernel, &problem, a, c)?;
+            return Ok(DequantPlan::wide(choice, operands, problem, w, product));
+        }
         DequantPlan::new(choice, operands, problem, w, (self.activation, self.alpha, self.overlap))
     }
 

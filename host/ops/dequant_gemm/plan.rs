@@ -3,6 +3,7 @@
 use super::problem::{Others, Problem};
 use super::table::{Call, Compiled};
 use super::weights::Like;
+use super::widen::WideProduct;
 use super::{DeviceWeights, tile_parts};
 use crate::ops::Activation;
 use crate::ops::frame::{Named, Operands, Plan, TileParts, Workspace, explained, room};
@@ -20,9 +21,18 @@ pub struct DequantPlan {
     weights: Like,
     problem: Problem,
     /// None where there is nothing to store.
-    ready: Option<(AnyFunction, TileParts)>,
+    ready: Option<Ready>,
     /// The activation, alpha, and whether the kernel may overlap with the one in front.
     epilogue: (Activation, f32, bool),
+}
+
+/// What is launched.
+#[derive(Clone, Debug)]
+enum Ready {
+    /// A kernel for narrow weights.
+    Narrow(AnyFunction, Box<TileParts>),
+    /// One that makes them wide, and a product of these.
+    Wide(Box<WideProduct>),
 }
 
 /// What a [`DequantPlan`] runs on beside A, W and C, of type `C`: given where the plan was made with it.
@@ -77,14 +87,31 @@ impl DequantPlan {
         } else {
             let function = kernel.function(&problem.device)?;
             let parts = tile_parts(&problem, kernel, kernel.resident(&function).max(1))?;
-            Some((function, parts))
+            Some(Ready::Narrow(function, Box::new(parts)))
         };
         Ok(DequantPlan { choice, operands, weights: w.like(), problem, ready, epilogue })
     }
 
-    /// Elements of the [workspace](DequantViews::workspace) that a run needs: 0 if no tile is divided.
+    /// The same by wide weights.
+    pub(super) fn wide(
+        choice: Plan<Compiled>,
+        operands: Operands,
+        problem: Problem,
+        w: &DeviceWeights,
+        product: WideProduct,
+    ) -> Self {
+        let ready = (problem.size[0] > 0).then(|| Ready::Wide(Box::new(product)));
+        let epilogue = (Activation::Identity, 1.0, false);
+        DequantPlan { choice, operands, weights: w.like(), problem, ready, epilogue }
+    }
+
+    /// Elements of the [workspace](DequantViews::workspace) that a run needs: 0 if no tile is divided, and no weights are made wide.
     pub fn workspace_len(&self) -> usize {
-        self.ready.as_ref().map_or(0, |(_, parts)| parts.workspace)
+        match &self.ready {
+            Some(Ready::Narrow(_, parts)) => parts.workspace,
+            Some(Ready::Wide(product)) => product.workspace_len(self.problem.size),
+            None => 0,
+        }
     }
 
     /// Queues the product on `stream`.
@@ -132,7 +159,11 @@ impl DequantPlan {
     }
 
     fn launch(&self, stream: &Stream, problem: &Problem, w: &DeviceWeights, workspace: u64) -> Result<()> {
-        let Some((function, parts)) = &self.ready else { return Ok(()) };
+        let (function, parts) = match &self.ready {
+            Some(Ready::Narrow(function, parts)) => (function, parts),
+            Some(Ready::Wide(product)) => return product.run(stream, problem, w, workspace),
+            None => return Ok(()),
+        };
         let (activation, alpha, overlap) = self.epilogue;
         let (order, ctas) = (parts.order(workspace), parts.ctas);
         let call = Call { stream, weights: w.abi(), order, ctas, activation, alpha, overlap };

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use tilewright_dequant_gemm::{
-    CHUNK, DequantGemmArgs, DequantInt8Kernel, DequantKernel, DequantStreamArgs, DequantStreamKernel,
-    KERNELS, SLAB, STREAM, Shares, WEIGHTS,
+    BLOCKS, CHUNK, DequantGemmArgs, DequantInt8Kernel, DequantKernel, DequantStreamArgs, DequantStreamKernel,
+    KERNELS, SLAB, STREAM, Shares, WEIGHTS, WIDEN, WidenKernel,
 };
 use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_device::kernel::Listed;
+use tilewright_device::layout::packed::DEPTH;
 use tilewright_device::tile::{Activation, EpilogueAbi, StreamOrder, WeightsAbi};
 
 use super::problem::Problem;
@@ -45,6 +46,7 @@ enum Way {
     Tiles(&'static Listed<DequantKernel>),
     Stream(&'static Listed<DequantStreamKernel>),
     Int8(&'static Listed<DequantInt8Kernel>),
+    Widen(&'static Listed<WidenKernel>),
 }
 
 /// How a kernel reads its operands.
@@ -109,6 +111,29 @@ impl Compiled {
         }
     }
 
+    fn widen(kernel: &'static Listed<WidenKernel>) -> Self {
+        let &Listed { name, arch, threads, .. } = kernel;
+        let WidenKernel { rows, stages, .. } = kernel.description;
+        Compiled {
+            name,
+            arch,
+            cluster: 1,
+            tile: [rows, 0, BLOCKS * DEPTH],
+            stages,
+            reads: Reads::Elements,
+            sums: false,
+            consumers: threads,
+            shared_bytes: KERNELS.shared_bytes(kernel),
+            gated: false,
+            way: Way::Widen(kernel),
+        }
+    }
+
+    /// The kernel that makes weights wide for a product of these, if it is one.
+    pub(super) fn widens(&self) -> Option<&'static Listed<WidenKernel>> {
+        if let Way::Widen(kernel) = self.way { Some(kernel) } else { None }
+    }
+
     pub(super) fn int8(kernel: &'static Listed<DequantInt8Kernel>) -> Self {
         let &Listed { name, arch, .. } = kernel;
         let DequantInt8Kernel { tile, stages, consumers, .. } = kernel.description;
@@ -135,6 +160,7 @@ impl Compiled {
             Way::Tiles(kernel) => device.listed(&KERNELS, kernel),
             Way::Stream(kernel) => device.listed(&KERNELS, kernel),
             Way::Int8(kernel) => device.listed(&KERNELS, kernel),
+            Way::Widen(kernel) => device.listed(&KERNELS, kernel),
         }
     }
 
@@ -149,6 +175,8 @@ impl Compiled {
             Way::Tiles(kernel) => run(kernel, function, problem, call),
             Way::Stream(kernel) => run_stream(kernel, function, problem, call),
             Way::Int8(kernel) => int8::table::run(kernel, function, problem, call),
+            // Its plan has a product beside it.
+            Way::Widen(_) => Ok(()),
         }
     }
 }
@@ -171,7 +199,8 @@ pub(super) type Kind = (&'static str, &'static str, &'static str);
 static TABLE: LazyLock<Table<Kind, Compiled>> = LazyLock::new(|| {
     let tiles = WEIGHTS.iter().map(|k| ((k.element, k.format, k.zeros), Compiled::tiles(k)));
     let stream = STREAM.iter().map(|k| ((k.element, k.format, k.zeros), Compiled::stream(k)));
-    Table::new(tiles.chain(stream))
+    let widen = WIDEN.iter().map(|k| ((k.element, k.format, k.zeros), Compiled::widen(k)));
+    Table::new(tiles.chain(stream).chain(widen))
 });
 
 /// The kernels of a kind.

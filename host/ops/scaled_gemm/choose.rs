@@ -101,9 +101,9 @@ impl Choice for Selection<'_> {
 /// The constants are those of GEMMs of 16-bit elements, with units in their place: 28 units' products of a tile's columns and rows take a
 /// cycle for each step of 64, 53 bytes arrive a cycle. `mma.sync` has half of that rate.
 ///
-/// Where sums of 128 are added up apart, 24 units' products take a cycle, 25 where three warpgroups share the tensor cores, 21 where each of two has 64 rows, 20 with scales of blocks, and five
-/// eighths of that where a sum is too short to hide another's addition. A warpgroup that is alone takes 250 cycles for 64 rows, and 8 for 5 columns (four shapes on an H100, 2026-11-27; eighteen
-/// on an H200, 2026-11-30).
+/// Where sums of 128 are added up apart, 24 units' products take a cycle, 25 where three warpgroups share the tensor cores, 21 where two do whose CTA reads all of its tiles by itself. With scales
+/// of blocks 21, and 17 in tiles of 64 columns; five eighths of that in those of the transposed product. A warpgroup that is alone takes 250 cycles for 64 rows, and 8 for 5 columns
+/// (twenty-six shapes on an H200, 2026-11-30).
 fn step(kernel: &Compiled, lines: u64) -> u64 {
     let [m, n, _] = kernel.tile.map(u64::from);
     let (cluster, split) = (u64::from(kernel.cluster[0]), u64::from(kernel.split));
@@ -112,13 +112,14 @@ fn step(kernel: &Compiled, lines: u64) -> u64 {
     let units = match kernel.mode {
         Mode::Straight => 28,
         Mode::Promoted if kernel.threads == 4 * 128 => 25,
-        Mode::Promoted if each == 128 => 21,
+        Mode::Promoted if each == 128 && cluster == 1 => 21,
         Mode::Promoted => 24,
-        Mode::Blocks => 20,
+        Mode::Blocks if n < 128 && kernel.row_major => 17,
+        Mode::Blocks => 21,
     };
     let products = match kernel.mode {
         Mode::Promoted if kernel.consumers == 128 && n >= 64 => 250 + 8 * n / 5,
-        Mode::Blocks if n < 128 => each * n * 8 / (5 * units),
+        Mode::Blocks if !kernel.row_major => each * n * 8 / (5 * units),
         _ => each * n / units,
     };
     products.max((m + lines) * split / cluster * STEP * 2 / 53) * slowness

@@ -5,6 +5,7 @@
 //! - [`grouped_dequant_gemm`](fn@grouped_dequant_gemm): groups of rows, each with weights of its own.
 //! - [`dequant_stream`](fn@dequant_stream): few rows of activations, weights straight from global memory.
 //! - [`fit_groups`](fn@fit_groups), [`pack_codes`](fn@pack_codes): narrow weights made of wide ones.
+//! - [`widen_weights`](fn@widen_weights): wide weights made of narrow ones.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
@@ -14,6 +15,7 @@ mod named;
 mod quantize;
 mod stream;
 mod weights;
+mod widen;
 
 pub use grouped::{GROUPED, GroupedDequantGemmArgs, GroupedDequantKernel, grouped_dequant_gemm};
 pub use int8::{DequantGemmInt8Args, DequantInt8Kernel, INT8, dequant_gemm_int8};
@@ -26,6 +28,7 @@ pub use stream::{
     WarpSums, dequant_stream, has_gates,
 };
 pub use weights::{DequantGemmArgs, DequantKernel, Scaling, WEIGHTS, dequant_gemm};
+pub use widen::{BLOCKS, WIDEN, WidenKernel, WidenWeightsArgs, widen_weights};
 
 /// The compiled kernels.
 #[cfg(all(feature = "build", not(target_arch = "nvptx64")))]

@@ -44,7 +44,7 @@ pub unsafe fn grouped_scaled_gemm<
     let b_s = stages.alloc::<Shared<T, BK, BN, Swizzle<128>, ColMajor>>(&mut cta);
     let mut out = cta.output::<U, BM, BN, _>();
     let mut pipe = cta.pipeline(stages);
-    let mut order = cta.sum_order(O::ORDER);
+    let turns = cta.turns_if(O::IN_TURN);
     // SAFETY: the caller's, here and below.
     for at in unsafe { groups.tiles::<BM>() } {
         let steps = a.get().cols().div_ceil(BK as u32);
@@ -62,19 +62,19 @@ pub unsafe fn grouped_scaled_gemm<
         if !cta.computes() {
             continue;
         }
-        let [sums] = by_blocks::<O, _, _, _, Y::D, STAGES, 1, BM, BN>(
+        let sums = by_blocks::<O, _, _, _, Y::D, STAGES, BM, BN>(
             &mut loads,
             steps,
-            &mut order,
+            &turns,
             #[inline(always)]
-            |_, k| {
+            |k| {
                 let of_b =
                     block_scales.get().tile([at.group, at.n * BN as u32 / BLOCK, k]).element::<1, 1>(0, 0);
                 let rows = line_scales.get().tile([at.matrix, at.m, k]);
                 (Rows::load_or_zero(rows.of_rows(at.first, at.rows)), of_b)
             },
             #[inline(always)]
-            |s, _, sum| multiply(Y::default(), a_s.at(s), b_s.at(s), sum),
+            |s, sum| multiply(Y::default(), a_s.at(s), b_s.at(s), sum),
         );
         // SAFETY: as above.
         let to = unsafe { c.get().tile_unchecked([at.matrix, at.m, at.n]) }.of_rows(at.first, at.rows);
@@ -114,7 +114,7 @@ pub unsafe fn grouped_scaled_gemm_few<
     let a_s = stages.alloc::<Shared<T, BM, BK, Swizzle<128>>>(&mut cta);
     let b_s = stages.alloc::<Shared<T, BN, BK, Swizzle<128>>>(&mut cta);
     let mut pipe = cta.pipeline(stages);
-    let mut order = cta.sum_order(crate::summation::Free::ORDER);
+    let turns = cta.turns_if(false);
     // SAFETY: the caller's, here and below.
     for at in unsafe { groups.tiles::<BM>() } {
         let steps = a.get().cols().div_ceil(BK as u32);
@@ -135,7 +135,7 @@ pub unsafe fn grouped_scaled_gemm_few<
         let sums = by_swapped_blocks::<_, _, _, Y::D, STAGES, BN, BM>(
             &mut loads,
             steps,
-            &mut order,
+            &turns,
             #[inline(always)]
             |k| {
                 let of_b =

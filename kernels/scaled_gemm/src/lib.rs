@@ -2,19 +2,19 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
-mod finish;
 mod grouped;
 mod list;
 mod split;
+mod stored;
 mod stream;
 mod summation;
 
-pub use finish::{Finish, ToRange, ToRangeAbi};
 pub use grouped::{
     GroupedScaledGemmArgs, GroupedScaledGemmFewArgs, grouped_scaled_gemm, grouped_scaled_gemm_few,
 };
 pub use list::{GROUPED_SCALED, GroupedScaledKernel, SCALED, ScaledKernel};
 pub use split::{PARTS, SPLIT, SplitColumnsArgs, SplitKernel, SplitRowsArgs, split_columns, split_rows};
+pub use stored::{Stored, ToRange, ToRangeAbi};
 pub use stream::{ScaledGemmStreamArgs, scaled_gemm_stream};
 pub use summation::{Mode, Order, Summation};
 
@@ -27,7 +27,7 @@ use tilewright_device::tile::{
 /// C = act(alpha · rows · columns · A Bᵀ + bias), or the exact sums A Bᵀ where C is of i32: A \[M, K\], B \[N, K\], C \[M, N\].
 ///
 /// `T` are pairs of bytes that are neighbours along K, or halves of tf32: of bytes A is \[M, K / 2\], `b` is Bᵀ \[K / 2, N\]. Products are
-/// summed up as `S` says, in tiles of `PARTS` times `R` = `BM` rows, `BN` columns and `BK` of `T`; where it scales sums of 128 along K, the
+/// summed up as `S` says, in tiles of `BM` rows, `BN` columns and `BK` of `T`; where it scales sums of 128 along K, the
 /// caller's A has the scales `line_scales` \[M, K / 128\] and its B `block_scales` \[N / 128, K / 128\]. Tiles are taken in the order of `order` by as many clusters of
 /// `SPLIT` CTAs as the grid has, which divide the depth among themselves; `BOX` is how many lines of B and of C one TMA box takes. Where `P` has clusters of its own,
 /// their CTAs take neighbours along M together, and share B's tiles. What rounding to `U` takes, such as the factor of e4m3, is `rounding`. With a column-major C, few columns of a tile are few rows of the caller's A, which is then `b`;
@@ -44,11 +44,9 @@ pub unsafe fn scaled_gemm<
     Y,
     S,
     T: Element,
-    U: Finish<S::Sum>,
+    U: Stored<S::Sum>,
     OC: Major,
-    const PARTS: usize,
     const BM: usize,
-    const R: usize,
     const BN: usize,
     const BK: usize,
     const STAGES: usize,
@@ -66,23 +64,23 @@ pub unsafe fn scaled_gemm<
     epilogue: Epilogue<ByElement<U::Bias, 2, OC>, Absent, ByRow<f32, 2>, ByColumn<f32, 2>>,
     rounding: U::Rounding,
 ) where
-    S: Summation<Y, T, PARTS, BM, R, BN, BK>,
+    S: Summation<Y, T, BM, BN, BK>,
 {
     let stages = cta.stages::<STAGES>();
     let a_s = stages.alloc::<Shared<T, BM, BK, Swizzle<128>>>(&mut cta);
     let b_s = stages.alloc::<Shared<T, BK, BN, Swizzle<128>, ColMajor>>(&mut cta);
-    let mut out = cta.output::<U, R, BN, S::D>();
+    let mut out = cta.output::<U, BM, BN, S::D>();
     let shortens = const { !OC::ROW_MAJOR };
     let short = || shortens.then(|| lines.get());
     if shortens {
         const { assert!(OC::ROW_MAJOR || BOX == BN, "a tile is one box") };
         stages.zero_lines(&mut cta, &b_s, lines.get());
     }
-    let mut split = cta.split_k::<R, BN, S::D, SPLIT>();
+    let mut split = cta.split_k::<BM, BN, S::D, SPLIT>();
     let mut pipe = cta.pipeline(stages);
-    let mut sum_order = cta.sum_order(S::ORDER);
+    let turns = cta.turns_if(S::IN_TURN);
     for at in cta.tiles(order, SPLIT as u32) {
-        let sums = S::sum(
+        let sum = S::sum(
             &mut pipe,
             split.steps(a.get().cols().div_ceil(BK as u32)),
             #[inline(always)]
@@ -94,21 +92,15 @@ pub unsafe fn scaled_gemm<
             (&a_s, &b_s),
             (line_scales, block_scales),
             (at, cta.computes()),
-            &mut sum_order,
+            &turns,
         );
-        let mut part = 0;
-        while part < PARTS {
-            let place = [at.m * PARTS as u32 + part as u32, at.n];
-            if let Some(sum) = split.reduce(sums[part]) {
-                let lines = short();
-                let apply = |sum| match lines {
-                    Some(lines) => epilogue.beyond_column(place[1] * lines).apply(sum, [place[0], 0]),
-                    None => epilogue.apply(sum, place),
-                };
-                U::store(sum, apply, rounding, &mut out, c, place, lines);
-            }
-            part += 1;
-        }
+        let Some(sum) = split.reduce(sum) else { continue };
+        let (place, lines) = ([at.m, at.n], short());
+        let apply = |sum| match lines {
+            Some(lines) => epilogue.beyond_column(at.n * lines).apply(sum, [at.m, 0]),
+            None => epilogue.apply(sum, place),
+        };
+        U::store(sum, apply, rounding, &mut out, c, place, lines);
     }
 }
 

@@ -8,10 +8,8 @@ use tilewright_device::tile::{
 };
 use tilewright_device::{bf16, f16, kernels};
 
-use crate::finish::Finish;
-use crate::summation::{
-    Ahead, Behind, Blocks, InTurn, Mode, Order, Promoted, Straight, Summation, SwappedBlocks,
-};
+use crate::stored::Stored;
+use crate::summation::{Ahead, Blocks, InTurn, Mode, Order, Promoted, Straight, Summation, SwappedBlocks};
 use crate::{grouped_scaled_gemm, grouped_scaled_gemm_few, scaled_gemm, scaled_gemm_stream};
 
 /// What the host chooses a kernel by.
@@ -41,21 +39,18 @@ pub struct ScaledKernel {
 
 #[rustfmt::skip]
 impl<
-    P: Schedule, Y, S, T: Element, U: Finish<S::Sum>, OC: Major, const PARTS: usize, const BM: usize, const R: usize, const BN: usize,
+    P: Schedule, Y, S, T: Element, U: Stored<S::Sum>, OC: Major, const BM: usize, const BN: usize,
     const BK: usize, const STAGES: usize, const SPLIT: usize, const BOX: usize,
-> Described for scaled_gemm<P, Y, S, T, U, OC, PARTS, BM, R, BN, BK, STAGES, SPLIT, BOX>
+> Described for scaled_gemm<P, Y, S, T, U, OC, BM, BN, BK, STAGES, SPLIT, BOX>
 where
-    S: Summation<Y, T, PARTS, BM, R, BN, BK>,
+    S: Summation<Y, T, BM, BN, BK>,
 {
     type Description = ScaledKernel;
     const DESCRIPTION: ScaledKernel = ScaledKernel {
         input: T::NAME,
         output: U::NAME,
         mode: S::MODE,
-        tile: {
-            assert!(BM == PARTS * R);
-            [BM as u32 * P::CLUSTER, BN as u32, BK as u32]
-        },
+        tile: [BM as u32 * P::CLUSTER, BN as u32, BK as u32],
         stages: STAGES as u32,
         split: SPLIT as u32,
         stream: false,
@@ -67,11 +62,11 @@ where
 
 #[rustfmt::skip]
 impl<
-    P: Schedule, Y, S, T: Element, U: Finish<S::Sum>, OC: Major, const BM: usize, const BN: usize, const BK: usize, const STAGES: usize,
+    P: Schedule, Y, S, T: Element, U: Stored<S::Sum>, OC: Major, const BM: usize, const BN: usize, const BK: usize, const STAGES: usize,
     const BOX: usize,
 > Described for scaled_gemm_stream<P, Y, S, T, U, OC, BM, BN, BK, STAGES, BOX>
 where
-    S: Summation<Y, T, 1, BM, BM, BN, BK>,
+    S: Summation<Y, T, BM, BN, BK>,
 {
     type Description = ScaledKernel;
     const DESCRIPTION: ScaledKernel = ScaledKernel {
@@ -153,105 +148,99 @@ mod named {
 }
 use named::*;
 
-// Large tiles and small ones of two warpgroups, and of one for few rows, which compute the transposed product. Promoted sums take registers
-// of their own beside the accumulators: a warpgroup of the large tile sums up 64 of its 128 rows at a time. While one adds sums up, the tensor
-// cores have another's gemms: `Behind` and `InTurn` are what was fastest for each tile. Where registers allow a second sum, they have its own (`Ahead`).
+// Large tiles and small ones of two warpgroups, and of one for few rows, which compute the transposed product. Promoted sums take registers of their own beside the
+// accumulators. Where these allow a second sum, a warpgroup adds one while the tensor cores have its next gemms (`Ahead`); else they have another warpgroup's
+// (`InTurn`).
 #[rustfmt::skip]
 kernels! {
     /// The kernels of [`scaled_gemm`](fn@scaled_gemm).
     pub static SCALED: ScaledKernel;
 
     for T in [e4m3, e5m2, e4m3_e5m2, e5m2_e4m3], U in [f16, bf16, f32] {
-        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_256x128x64s4k1]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted<Behind>, T, U, RowMajor, 2, 256, 128, 128, 64, 4, 1, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x128x64s6c2]:
+            scaled_gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, Promoted, T, U, RowMajor, 128, 128, 64, 6, 1, 64>;
     }
     for T in [e4m3], U in [f16, bf16] {
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_192x128x64s4k1]:
-            scaled_gemm<WarpSpecialized<ThreeConsumers>, FullRow<3>, Promoted<InTurn>, T, U, RowMajor, 1, 192, 192, 128, 64, 4, 1, 64>;
-        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x128x64s6c2]:
-            scaled_gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 128, 64, 6, 1, 64>;
+            scaled_gemm<WarpSpecialized<ThreeConsumers>, FullRow<3>, Promoted<InTurn>, T, U, RowMajor, 192, 128, 64, 4, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x64x64s8k1]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 1, 64>;
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 128, 64, 64, 8, 1, 64>;
     }
     // Some ten to some hundred rows: in tiles of as many lines as fill a wave.
     for (T, U, OF) in [(e4m3, f16, f16), (e4m3, bf16, bf16), (e4m3, F8E4M3, e4m3)] {
         sm_90: [scaled_gemm_sm_90_ T _ OF _promoted_swap_128x96x64s6k1]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, ColMajor, 1, 128, 128, 96, 64, 6, 1, 96>;
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, ColMajor, 128, 96, 64, 6, 1, 96>;
         sm_90: [scaled_gemm_sm_90_ T _ OF _promoted_swap_64x112x64s9k1]:
-            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 1, 64, 64, 112, 64, 9, 1, 112>;
+            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 64, 112, 64, 9, 1, 112>;
         sm_90: [scaled_gemm_sm_90_ T _ OF _promoted_swap_64x96x64s10k1]:
-            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 1, 64, 64, 96, 64, 10, 1, 96>;
+            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 64, 96, 64, 10, 1, 96>;
         sm_90: [scaled_gemm_sm_90_ T _ OF _promoted_swap_64x64x64s12k1]:
-            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 1, 64, 64, 64, 64, 12, 1, 64>;
+            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 64, 64, 64, 12, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ OF _promoted_swap_64x64x64s10_stream]:
             scaled_gemm_stream<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 64, 64, 64, 10, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ OF _promoted_128x128x64s6_stream]:
             scaled_gemm_stream<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 128, 128, 64, 6, 64>;
     }
     for T in [e4m3], U in [f16, bf16] {
-        sm_90: [scaled_gemm_sm_90_ T _ U _blocks_128x128x64s6c2]:
-            scaled_gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, Blocks, T, U, RowMajor, 1, 128, 128, 128, 64, 6, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ U _blocks_128x64x64s8k1]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Blocks, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 1, 64>;
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Blocks, T, U, RowMajor, 128, 64, 64, 8, 1, 64>;
     }
     for T in [e4m3], U in [f16, bf16, f32] {
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x64x64s8k2]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 2, 64>;
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 128, 64, 64, 8, 2, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_swap_64x16x64s20k2]:
-            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 1, 64, 64, 16, 64, 20, 2, 16>;
-        sm_90: [scaled_gemm_sm_90_ T _ U _blocks_256x128x64s4k1]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Blocks<InTurn>, T, U, RowMajor, 2, 256, 128, 128, 64, 4, 1, 64>;
+            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 64, 16, 64, 20, 2, 16>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _blocks_128x128x64s6c2]:
+            scaled_gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, Blocks, T, U, RowMajor, 128, 128, 64, 6, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ U _blocks_128x64x64s8k2]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Blocks, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 2, 64>;
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Blocks, T, U, RowMajor, 128, 64, 64, 8, 2, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ U _blocks_swap_64x16x64s20k2]:
-            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, SwappedBlocks, T, U, ColMajor, 1, 64, 64, 16, 64, 20, 2, 16>;
+            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, SwappedBlocks, T, U, ColMajor, 64, 16, 64, 20, 2, 16>;
     }
     for (T, U) in [(e4m3, f16), (e4m3, bf16), (e4m3_e5m2, bf16), (e5m2_e4m3, bf16)] {
         sm_90: [scaled_gemm_sm_90_ T _ U _fast_128x256x64s4k1]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<f32>, T, U, RowMajor, 1, 128, 128, 256, 64, 4, 1, 64>;
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<f32>, T, U, RowMajor, 128, 256, 64, 4, 1, 64>;
     }
     for T in [e4m3], U in [F8E4M3] {
-        sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_256x128x64s4k1]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted<Behind>, T, U, RowMajor, 2, 256, 128, 128, 64, 4, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_192x128x64s4k1]:
-            scaled_gemm<WarpSpecialized<ThreeConsumers>, FullRow<3>, Promoted<InTurn>, T, U, RowMajor, 1, 192, 192, 128, 64, 4, 1, 64>;
+            scaled_gemm<WarpSpecialized<ThreeConsumers>, FullRow<3>, Promoted<InTurn>, T, U, RowMajor, 192, 128, 64, 4, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_128x128x64s6c2]:
-            scaled_gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 128, 64, 6, 1, 64>;
+            scaled_gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, Promoted, T, U, RowMajor, 128, 128, 64, 6, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_128x64x64s8k1]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 1, 64>;
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 128, 64, 64, 8, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_128x64x64s8k2]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 2, 64>;
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 128, 64, 64, 8, 2, 64>;
         sm_90: [scaled_gemm_sm_90_ T _e4m3_promoted_swap_64x16x64s20k2]:
-            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 1, 64, 64, 16, 64, 20, 2, 16>;
+            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Promoted, T, U, ColMajor, 64, 16, 64, 20, 2, 16>;
         sm_90: [scaled_gemm_sm_90_ T _e4m3_fast_128x256x64s4k1]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<f32>, T, U, RowMajor, 1, 128, 128, 256, 64, 4, 1, 64>;
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<f32>, T, U, RowMajor, 128, 256, 64, 4, 1, 64>;
     }
     for T in [tf32], U in [f32] {
         sm_90: [scaled_gemm_sm_90_ T _ U _128x256x64s4k1]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<f32>, T, U, RowMajor, 1, 128, 128, 256, 64, 4, 1, 64>;
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<f32>, T, U, RowMajor, 128, 256, 64, 4, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ U _128x64x64s8k2]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<f32>, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 2, 64>;
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<f32>, T, U, RowMajor, 128, 64, 64, 8, 2, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ U _swap_64x16x64s20k2]:
-            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Straight<f32>, T, U, ColMajor, 1, 64, 64, 16, 64, 20, 2, 16>;
+            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Straight<f32>, T, U, ColMajor, 64, 16, 64, 20, 2, 16>;
     }
     // Of operands that are split in parts.
     for T in [tf32], U in [f32] {
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_192x128x64s4k1]:
-            scaled_gemm<WarpSpecialized<ThreeConsumers>, FullRow<3>, Promoted<InTurn>, T, U, RowMajor, 1, 192, 192, 128, 64, 4, 1, 64>;
-        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_256x128x64s4k1]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted<Behind>, T, U, RowMajor, 2, 256, 128, 128, 64, 4, 1, 64>;
+            scaled_gemm<WarpSpecialized<ThreeConsumers>, FullRow<3>, Promoted<InTurn>, T, U, RowMajor, 192, 128, 64, 4, 1, 64>;
+        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x128x64s6c2]:
+            scaled_gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, Promoted, T, U, RowMajor, 128, 128, 64, 6, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x64x64s8k2]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 2, 64>;
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Promoted, T, U, RowMajor, 128, 64, 64, 8, 2, 64>;
     }
     for T in [i8_], U in [i32, f16, bf16] {
         sm_90: [scaled_gemm_sm_90_ T _ U _128x256x64s4k1]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<i32>, T, U, RowMajor, 1, 128, 128, 256, 64, 4, 1, 64>;
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<i32>, T, U, RowMajor, 128, 256, 64, 4, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ U _128x64x64s8k2]:
-            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<i32>, T, U, RowMajor, 1, 128, 128, 64, 64, 8, 2, 64>;
+            scaled_gemm<WarpSpecialized<TwoConsumers>, FullRow<2>, Straight<i32>, T, U, RowMajor, 128, 64, 64, 8, 2, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ U _swap_64x16x64s20k2]:
-            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Straight<i32>, T, U, ColMajor, 1, 64, 64, 16, 64, 20, 2, 16>;
+            scaled_gemm<WarpSpecialized<OneConsumer>, FullRow<1>, Straight<i32>, T, U, ColMajor, 64, 16, 64, 20, 2, 16>;
         sm_80: [scaled_gemm_sm_80_ T _ U _128x128x64s2k1]:
-            scaled_gemm<Multistage<4, Vectors>, warp::Square<2, 2>, Straight<i32>, T, U, RowMajor, 1, 128, 128, 128, 64, 2, 1, 64>;
+            scaled_gemm<Multistage<4, Vectors>, warp::Square<2, 2>, Straight<i32>, T, U, RowMajor, 128, 128, 64, 2, 1, 64>;
     }
 }
 

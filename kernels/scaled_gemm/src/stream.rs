@@ -6,7 +6,7 @@ use tilewright_device::tile::{
     RowMajor, Schedule, Shared, StreamOrder, Swizzle, copy,
 };
 
-use crate::finish::Finish;
+use crate::stored::Stored;
 use crate::summation::Summation;
 
 /// As [`scaled_gemm`](fn@crate::scaled_gemm), where tiles' depth is divided evenly among CTAs (Osama et al. 2023).
@@ -22,7 +22,7 @@ pub unsafe fn scaled_gemm_stream<
     Y,
     S,
     T: Element,
-    U: Finish<S::Sum>,
+    U: Stored<S::Sum>,
     OC: Major,
     const BM: usize,
     const BN: usize,
@@ -41,7 +41,7 @@ pub unsafe fn scaled_gemm_stream<
     epilogue: Epilogue<ByElement<U::Bias, 2, OC>, Absent, ByRow<f32, 2>, ByColumn<f32, 2>>,
     rounding: U::Rounding,
 ) where
-    S: Summation<Y, T, 1, BM, BM, BN, BK>,
+    S: Summation<Y, T, BM, BN, BK>,
 {
     let stages = cta.stages::<STAGES>();
     let a_s = stages.alloc::<Shared<T, BM, BK, Swizzle<128>>>(&mut cta);
@@ -53,10 +53,10 @@ pub unsafe fn scaled_gemm_stream<
     }
     let mut stream = cta.stream_k(order);
     let mut pipe = cta.pipeline(stages);
-    let mut sum_order = cta.sum_order(S::ORDER);
+    let turns = cta.turns_if(S::IN_TURN);
     while let Some(part) = stream.part() {
         let at = part.tile;
-        let [mut sum] = S::sum(
+        let mut sum = S::sum(
             &mut pipe,
             part.steps.clone(),
             #[inline(always)]
@@ -69,7 +69,7 @@ pub unsafe fn scaled_gemm_stream<
             (&a_s, &b_s),
             (line_scales, block_scales),
             (at, cta.computes()),
-            &mut sum_order,
+            &turns,
         );
         if stream.sum(&part, &mut sum) {
             let place = [at.m, at.n];

@@ -7,8 +7,8 @@ use core::ops::Range;
 use tilewright_device::layout::Sum;
 use tilewright_device::tile::{
     Accumulates, ColMajor, Cols, Element, Fill, Fragment, Full, Gemm, Global, InPlace, Issued, Loads,
-    OutputLayout, Over, Pipeline, Ring, RowMajor, Rows, Schedule, Shared, StepRows, SumOrder, Sums, Swizzle,
-    TileIndex, gemm,
+    OutputLayout, Over, Pipeline, Ring, RowMajor, Rows, Schedule, Shared, StepRows, Swizzle, TileIndex,
+    Turns, gemm,
 };
 
 /// Columns of a scale of B's blocks.
@@ -23,25 +23,18 @@ pub type Scales3 = InPlace<Global<f32, 3, RowMajor, 0>>;
 type Rings<'r, T, const BM: usize, const BN: usize, const BK: usize, const N: usize> =
     (&'r Ring<Shared<T, BM, BK, Swizzle<128>>, N>, &'r Ring<Shared<T, BK, BN, Swizzle<128>, ColMajor>, N>);
 
-/// How products of elements `T` are summed up: the main loop of a tile of `PARTS` times `R` = `BM` rows and `BN` columns, in steps of `BK`.
-pub trait Summation<
-    Y,
-    T: Element,
-    const PARTS: usize,
-    const BM: usize,
-    const R: usize,
-    const BN: usize,
-    const BK: usize,
->: Copy + Default + Send + Sync + 'static
+/// How products of elements `T` are summed up: the main loop of a tile of `BM` rows and `BN` columns, in steps of `BK`.
+pub trait Summation<Y, T: Element, const BM: usize, const BN: usize, const BK: usize>:
+    Copy + Default + Send + Sync + 'static
 {
     /// What a tile's sums are.
     type Sum: Sum;
-    /// How a part's lie in registers.
-    type D: Accumulates<R, BN> + OutputLayout<R, BN>;
+    /// How they lie in registers.
+    type D: Accumulates<BM, BN> + OutputLayout<BM, BN>;
     /// How 128 of depth are added up, as the host tells kernels apart.
     const MODE: Mode;
-    /// When warpgroups begin sums of 128.
-    const ORDER: Sums = Sums::Free;
+    /// Whether warpgroups take turns to begin sums of 128.
+    const IN_TURN: bool = false;
 
     /// The sums over `steps` of the tile at `at`, in the threads that compute.
     fn sum<P: Schedule, const N: usize>(
@@ -51,8 +44,8 @@ pub trait Summation<
         rings: Rings<'_, T, BM, BN, BK, N>,
         scales: (Scales, Scales),
         at_and_computes: (TileIndex, bool),
-        order: &mut SumOrder<P>,
-    ) -> [Fragment<Self::Sum, R, BN, Self::D>; PARTS];
+        turns: &Turns<P>,
+    ) -> Fragment<Self::Sum, BM, BN, Self::D>;
 }
 
 /// How sums are made, as far as it decides which kernel serves a call.
@@ -66,40 +59,28 @@ pub enum Mode {
     Blocks,
 }
 
-/// When the warpgroups of a tile begin sums of 128: [`Sums`] as a type.
+/// When the warpgroups of a tile begin sums of 128.
 pub trait Order: Copy + Default + Send + Sync + 'static {
-    /// The order.
-    const ORDER: Sums;
+    /// Whether they take turns.
+    const IN_TURN: bool = false;
     /// Whether a warpgroup's gemms run while it adds the sum before.
     const AHEAD: bool = false;
 }
 
-/// [`Sums::Free`], and a warpgroup's own gemms run while it adds the sum before.
+/// In turn, where registers do not allow a second sum.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InTurn;
+
+impl Order for InTurn {
+    const IN_TURN: bool = true;
+}
+
+/// While they add the sum before.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ahead;
 
 impl Order for Ahead {
-    const ORDER: Sums = Sums::Free;
     const AHEAD: bool = true;
-}
-
-macro_rules! orders {
-    ($($(#[$doc:meta])* $name:ident)*) => { $(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default)]
-        pub struct $name;
-        impl Order for $name {
-            const ORDER: Sums = Sums::$name;
-        }
-    )* };
-}
-orders! {
-    /// [`Sums::Free`].
-    Free
-    /// [`Sums::Behind`].
-    Behind
-    /// [`Sums::InTurn`].
-    InTurn
 }
 
 /// All of the depth in the tensor cores' accumulators, of `S`.
@@ -118,8 +99,7 @@ pub struct Blocks<O = Ahead>(PhantomData<O>);
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SwappedBlocks;
 
-impl<Y, T, S, const BM: usize, const BN: usize, const BK: usize> Summation<Y, T, 1, BM, BM, BN, BK>
-    for Straight<S>
+impl<Y, T, S, const BM: usize, const BN: usize, const BK: usize> Summation<Y, T, BM, BN, BK> for Straight<S>
 where
     Y: Gemm<T, BM, BN, BK, S, A = Swizzle<128>, B = Swizzle<128>, D: OutputLayout<BM, BN>>,
     T: Element,
@@ -137,30 +117,29 @@ where
         (a, b): Rings<'_, T, BM, BN, BK, N>,
         _: (Scales, Scales),
         _: (TileIndex, bool),
-        _: &mut SumOrder<P>,
-    ) -> [Fragment<S, BM, BN, Y::D>; 1] {
+        _: &Turns<P>,
+    ) -> Fragment<S, BM, BN, Y::D> {
         let sums = Fragment::<S, BM, BN, Y::D>::splat(S::ZERO);
-        [pipe.run(
+        pipe.run(
             steps,
             sums,
             load,
             #[inline(always)]
             |sums, s, _| gemm(Y::default(), a.at(s), b.at(s), sums),
-        )]
+        )
     }
 }
 
-impl<Y, T, O, const PARTS: usize, const BM: usize, const R: usize, const BN: usize, const BK: usize>
-    Summation<Y, T, PARTS, BM, R, BN, BK> for Promoted<O>
+impl<Y, T, O, const BM: usize, const BN: usize, const BK: usize> Summation<Y, T, BM, BN, BK> for Promoted<O>
 where
     O: Order,
-    Y: Gemm<T, R, BN, BK, A = Swizzle<128>, B = Swizzle<128>, D: OutputLayout<R, BN>>,
+    Y: Gemm<T, BM, BN, BK, A = Swizzle<128>, B = Swizzle<128>, D: OutputLayout<BM, BN>>,
     T: Element,
 {
     type Sum = f32;
     type D = Y::D;
     const MODE: Mode = Mode::Promoted;
-    const ORDER: Sums = O::ORDER;
+    const IN_TURN: bool = O::IN_TURN;
 
     #[inline(always)]
     fn sum<P: Schedule, const N: usize>(
@@ -170,48 +149,41 @@ where
         (a, b): Rings<'_, T, BM, BN, BK, N>,
         _: (Scales, Scales),
         (_, computes): (TileIndex, bool),
-        order: &mut SumOrder<P>,
-    ) -> [Fragment<f32, R, BN, Y::D>; PARTS] {
+        turns: &Turns<P>,
+    ) -> Fragment<f32, BM, BN, Y::D> {
         let count = steps.end - steps.start;
         let mut stages = pipe.loads(steps, load);
         if !computes {
-            return [Fragment::zero(); PARTS];
+            return Fragment::zero();
         }
+        let product = identity(
+            #[inline(always)]
+            |s: Full<'_, N>, sum| gemm(Y::default(), a.at(s), b.at(s), sum),
+        );
+        let add = identity(
+            #[inline(always)]
+            |all: Fragment<f32, BM, BN, Y::D>, sum: &Fragment<f32, BM, BN, Y::D>, ()| {
+                all.zip(sum, |x, y| x + y)
+            },
+        );
         if O::AHEAD {
-            const { assert!(!O::AHEAD || PARTS == 1, "one sum for each warpgroup") };
-            let sum = stages.run_promoted_ahead(
-                count,
-                || (),
-                #[inline(always)]
-                |s, sum| gemm(Y::default(), a.at(s).rows::<R>(0), b.at(s), sum),
-                #[inline(always)]
-                |all, sum, ()| all.zip(sum, |x, y| x + y),
-            );
-            return [sum; PARTS];
+            stages.run_promoted_ahead(count, || (), product, add)
+        } else {
+            stages.run_promoted(count, turns, || (), product, add)
         }
-        stages.run_promoted(
-            count,
-            order,
-            |_| (),
-            #[inline(always)]
-            |s, part, sum| gemm(Y::default(), a.at(s).rows::<R>(part as u32), b.at(s), sum),
-            #[inline(always)]
-            |all, sum, ()| all.zip(sum, |x, y| x + y),
-        )
     }
 }
 
-impl<Y, T, O, const PARTS: usize, const BM: usize, const R: usize, const BN: usize, const BK: usize>
-    Summation<Y, T, PARTS, BM, R, BN, BK> for Blocks<O>
+impl<Y, T, O, const BM: usize, const BN: usize, const BK: usize> Summation<Y, T, BM, BN, BK> for Blocks<O>
 where
     O: Order,
-    Y: Gemm<T, R, BN, BK, A = Swizzle<128>, B = Swizzle<128>, D: OutputLayout<R, BN>>,
+    Y: Gemm<T, BM, BN, BK, A = Swizzle<128>, B = Swizzle<128>, D: OutputLayout<BM, BN>>,
     T: Element,
 {
     type Sum = f32;
     type D = Y::D;
     const MODE: Mode = Mode::Blocks;
-    const ORDER: Sums = O::ORDER;
+    const IN_TURN: bool = O::IN_TURN;
 
     #[inline(always)]
     fn sum<P: Schedule, const N: usize>(
@@ -221,88 +193,68 @@ where
         (a, b): Rings<'_, T, BM, BN, BK, N>,
         (line_scales, block_scales): (Scales, Scales),
         (at, computes): (TileIndex, bool),
-        order: &mut SumOrder<P>,
-    ) -> [Fragment<f32, R, BN, Y::D>; PARTS] {
+        turns: &Turns<P>,
+    ) -> Fragment<f32, BM, BN, Y::D> {
         const { assert!(BK as u32 * 2 == BLOCK && BLOCK.is_multiple_of(BN as u32), "a step has one scale of B") };
         let (first, count) = (steps.start, steps.end - steps.start);
         let mut stages = pipe.loads(steps, load);
         if !computes {
-            return [Fragment::zero(); PARTS];
+            return Fragment::zero();
         }
         let block = at.n * BN as u32 / BLOCK;
-        by_blocks::<O, _, _, _, _, N, PARTS, R, BN>(
+        by_blocks::<O, _, _, _, _, N, BM, BN>(
             &mut stages,
             count,
-            order,
+            turns,
             #[inline(always)]
-            |part, step| {
+            |step| {
                 let k = first + step;
                 let of_b = block_scales.get().tile([block, k]).element::<1, 1>(0, 0);
-                let rows = line_scales.get().tile([at.m * PARTS as u32 + part as u32, k]);
-                (Rows::<f32, R, BN, Y::D>::load_or_zero(rows), of_b)
+                (Rows::<f32, BM, BN, Y::D>::load_or_zero(line_scales.get().tile([at.m, k])), of_b)
             },
             #[inline(always)]
-            |s, part, sum| gemm(Y::default(), a.at(s).rows::<R>(part as u32), b.at(s), sum),
+            |s, sum| gemm(Y::default(), a.at(s), b.at(s), sum),
         )
     }
 }
 
-/// The sums over `count` stages of the parts of a tile: those of each stage, which `gemm` begins, multiplied by what `scales` gives for a part and a step, of its
-/// rows and of all of it.
+/// The sums over `count` stages of a tile: those of each stage, which `gemm` begins, multiplied by what `scales` gives for a step, of its rows and of all of it.
 #[inline(always)]
-pub(crate) fn by_blocks<O, P, I, F, L, const N: usize, const PARTS: usize, const R: usize, const BN: usize>(
+pub(crate) fn by_blocks<O, P, I, F, L, const N: usize, const BM: usize, const BN: usize>(
     stages: &mut Loads<'_, P, N, false, I, F>,
     count: u32,
-    order: &mut SumOrder<P>,
-    scales: impl Fn(usize, u32) -> (Rows<f32, R, BN, L>, f32) + Copy,
-    gemm: impl Fn(Full<'_, N>, usize, Over<Fragment<f32, R, BN, L>>) -> Issued<Fragment<f32, R, BN, L>>,
-) -> [Fragment<f32, R, BN, L>; PARTS]
+    turns: &Turns<P>,
+    scales: impl Fn(u32) -> (Rows<f32, BM, BN, L>, f32),
+    gemm: impl Fn(Full<'_, N>, Over<Fragment<f32, BM, BN, L>>) -> Issued<Fragment<f32, BM, BN, L>>,
+) -> Fragment<f32, BM, BN, L>
 where
     O: Order,
     P: Schedule,
     I: Iterator<Item = u32>,
     F: for<'s> FnMut(Fill<'s, P, N>, u32),
-    L: Accumulates<R, BN>,
+    L: Accumulates<BM, BN>,
 {
-    let mut of_parts: [_; PARTS] = core::array::from_fn(
+    let mut factors = StepRows::new(
+        scales,
         #[inline(always)]
-        |part| {
-            StepRows::new(
-                #[inline(always)]
-                move |step| scales(part, step),
-                #[inline(always)]
-                |(rows, of_all): (Rows<f32, R, BN, L>, f32)| rows.map(|scale| scale * of_all),
-            )
-        },
+        |(rows, of_all): (Rows<f32, BM, BN, L>, f32)| rows.map(|scale| scale * of_all),
+    );
+    let next = identity(
+        #[inline(always)]
+        || factors.take(),
     );
     let add = identity(
         #[inline(always)]
-        |all: Fragment<f32, R, BN, L>, sum: &Fragment<f32, R, BN, L>, scales| all.add_scaled(sum, &scales),
+        |all: Fragment<f32, BM, BN, L>, sum: &Fragment<f32, BM, BN, L>, scales| all.add_scaled(sum, &scales),
     );
     if O::AHEAD {
-        const { assert!(!O::AHEAD || PARTS == 1, "one sum for each warpgroup") };
-        let sum = stages.run_promoted_ahead(
-            count,
-            #[inline(always)]
-            || of_parts[0].take(),
-            #[inline(always)]
-            |s, sum| gemm(s, 0, sum),
-            add,
-        );
-        return [sum; PARTS];
+        stages.run_promoted_ahead(count, next, gemm, add)
+    } else {
+        stages.run_promoted(count, turns, next, gemm, add)
     }
-    stages.run_promoted(
-        count,
-        order,
-        #[inline(always)]
-        |part| of_parts[part].take(),
-        gemm,
-        add,
-    )
 }
 
-impl<Y, T, const R: usize, const BN: usize, const BK: usize> Summation<Y, T, 1, R, R, BN, BK>
-    for SwappedBlocks
+impl<Y, T, const R: usize, const BN: usize, const BK: usize> Summation<Y, T, R, BN, BK> for SwappedBlocks
 where
     Y: Gemm<T, R, BN, BK, A = Swizzle<128>, B = Swizzle<128>, D: OutputLayout<R, BN>>,
     T: Element,
@@ -319,19 +271,19 @@ where
         (a, b): Rings<'_, T, R, BN, BK, N>,
         (line_scales, block_scales): (Scales, Scales),
         (at, computes): (TileIndex, bool),
-        order: &mut SumOrder<P>,
-    ) -> [Fragment<f32, R, BN, Y::D>; 1] {
+        turns: &Turns<P>,
+    ) -> Fragment<f32, R, BN, Y::D> {
         const { assert!(BK as u32 * 2 == BLOCK && BLOCK.is_multiple_of(R as u32), "a step has one scale of A") };
         let (first, count) = (steps.start, steps.end - steps.start);
         let mut stages = pipe.loads(steps, load);
         if !computes {
-            return [Fragment::zero(); 1];
+            return Fragment::zero();
         }
         let block = at.m * R as u32 / BLOCK;
-        [by_swapped_blocks(
+        by_swapped_blocks(
             &mut stages,
             count,
-            order,
+            turns,
             #[inline(always)]
             |step| {
                 let k = first + step;
@@ -344,7 +296,7 @@ where
             },
             #[inline(always)]
             |s, sum| gemm(Y::default(), a.at(s), b.at(s), sum),
-        )]
+        )
     }
 }
 
@@ -353,7 +305,7 @@ where
 pub(crate) fn by_swapped_blocks<P, I, F, L, const N: usize, const R: usize, const BN: usize>(
     stages: &mut Loads<'_, P, N, false, I, F>,
     count: u32,
-    order: &mut SumOrder<P>,
+    turns: &Turns<P>,
     scales: impl Fn(u32) -> (Cols<f32, R, BN, L>, f32),
     gemm: impl Fn(Full<'_, N>, Over<Fragment<f32, R, BN, L>>) -> Issued<Fragment<f32, R, BN, L>>,
 ) -> Fragment<f32, R, BN, L>
@@ -365,21 +317,19 @@ where
 {
     // A step ahead.
     let (mut step, mut next) = (0, scales(0));
-    let [sums] = stages.run_promoted(
+    stages.run_promoted(
         count,
-        order,
+        turns,
         #[inline(always)]
-        |_| {
+        || {
             step += 1;
             core::mem::replace(&mut next, scales(step))
         },
-        #[inline(always)]
-        |s, _, sum| gemm(s, sum),
+        gemm,
         #[inline(always)]
         |all, sum, (cols, of_all)| {
             let scaled = sum.zip_cols(&cols, |x, scale| x * (scale * of_all));
             all.zip(&scaled, |x, y| x + y)
         },
-    );
-    sums
+    )
 }

@@ -140,8 +140,8 @@ impl<T: Element, const M: usize, const N: usize, L: OutputLayout<M, N>> Output<T
         unsafe { store_fragment(self.base, fragment, &tile) }
     }
 
-    /// Stores what `finish`, an [`Epilogue`](crate::tile::Epilogue), makes of the accumulator of the tile at `place`, to the tile that `to` gives for that: of schedules whose warpgroups have tiles of their own 64 rows
-    /// at a time, since large accumulators leave no registers for more.
+    /// Stores what `finish`, an [`Epilogue`](crate::tile::Epilogue), makes of the accumulator of the tile at `place`, to the tile that `to` gives for that. Where
+    /// warpgroups have tiles of their own it is asked for tiles of 64 rows, one after the other: large accumulators leave no registers for more. Not of 8 bits.
     #[inline(always)]
     pub fn store_finished<O, const RANK: usize, const BOX: usize>(
         &mut self,

@@ -19,6 +19,8 @@ pub struct GlobalTile<T, const RANK: usize, O = RowMajor, const BOX: usize = 64>
     end_col: u32,
     /// Whether the caller vouches for the leading indices.
     vouched: bool,
+    /// Whole and ragged tiles are stored by the same code.
+    pub(in crate::tile) sparing: bool,
     /// Whether other CTAs of the cluster take another one.
     pub(in crate::tile) own: bool,
     /// Whether what a stage holds of rows, or of columns, outside of the tensor may stay.
@@ -54,6 +56,11 @@ impl<T: Element, const RANK: usize, O: Major, const BOX: usize> GlobalTileMut<T,
     #[inline(always)]
     pub fn of_rows(self, first: u32, rows: u32) -> Self {
         GlobalTileMut(self.0.of_rows(first, rows))
+    }
+    /// The same tile, stored by the same code whether it is whole or not: slower, for kernels that have no register left.
+    #[inline(always)]
+    pub fn sparing(self) -> Self {
+        GlobalTileMut(GlobalTile { sparing: true, ..self.0 })
     }
 }
 
@@ -98,6 +105,7 @@ impl<T, const RANK: usize, O, const BOX: usize> GlobalTile<T, RANK, O, BOX> {
             first_col: 0,
             end_col: u32::MAX,
             vouched: false,
+            sparing: false,
             own: false,
             kept: [false; 2],
             short: None,

@@ -7,7 +7,6 @@ pub mod multistage;
 pub mod ring;
 pub mod run;
 pub mod schedule;
-pub mod sum_order;
 pub mod sums_apart;
 pub mod turns;
 pub mod warp_specialized;

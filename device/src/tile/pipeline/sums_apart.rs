@@ -10,7 +10,7 @@ use crate::tile::mma::gemm::Over;
 use crate::tile::mma::in_flight::{Issued, Pending};
 use crate::tile::pipeline::loads::Loads;
 use crate::tile::pipeline::schedule::Schedule;
-use crate::tile::pipeline::sum_order::SumOrder;
+use crate::tile::pipeline::turns::Turns;
 
 impl<P, const N: usize, const PARTED: bool, I, F> Loads<'_, P, N, PARTED, I, F>
 where
@@ -65,8 +65,8 @@ where
         }
     }
 
-    /// As [`run_promoted`](Self::run_promoted) with one accumulator, and registers for two sums: while a warpgroup adds one, the tensor cores have its next one's gemms, of up
-    /// to four stages that follow each other. Warpgroups that share stages wait for their last gemms at different ones.
+    /// As [`run_promoted`](Self::run_promoted), with registers for two sums: while a warpgroup adds one, the tensor cores have its next one's gemms, of up
+    /// to four stages that follow each other.
     #[inline(always)]
     pub fn run_promoted_ahead<A, const R: usize, const C: usize, L: Accumulates<R, C>>(
         &mut self,
@@ -81,14 +81,13 @@ where
             (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
         let (mut d, mut sums) = (Fragment::zero(), [Fragment::zero(); 2]);
         let mut left = uniform(stages);
-        let mut shifted = uniform(thread_x() / 128) % 2 == 0;
+        // Every second warpgroup begins with fewer, so that the other has gemms while it waits for its last.
+        let mut shifted = uniform(thread_x() / 128).is_multiple_of(2);
         while left > 0 {
-            let run = if left >= 4 && shifted {
-                4
-            } else if left >= 2 {
-                2
-            } else {
-                1
+            let run = match left {
+                4.. if shifted => 4,
+                2.. => 2,
+                _ => 1,
             };
             shifted = true;
             // Each with code of its own, behind which none is in flight, as in `run_apart`.
@@ -112,13 +111,6 @@ where
         compute: &impl Fn(Full<'_, N>, Over<Fragment<f32, R, C, L>>) -> Issued<Fragment<f32, R, C, L>>,
         add: &impl Fn(Fragment<f32, R, C, L>, &Fragment<f32, R, C, L>, A) -> Fragment<f32, R, C, L>,
     ) -> (Fragment<f32, R, C, L>, [Fragment<f32, R, C, L>; 2]) {
-        let added = |d, sum: &Fragment<f32, R, C, L>, beside: A| {
-            let mut d = add(d, sum, beside);
-            // As in `run_promoted`: it is added before the next gemms are issued in its registers.
-            // SAFETY: no gemm writes these registers.
-            unsafe { L::touch(&mut d.regs) };
-            d
-        };
         let mut turn = self.acquire();
         let mut gemms = compute(Self::uniform_stage(&turn), Over(sums[0])).commit();
         let mut i = 1;
@@ -127,7 +119,7 @@ where
             let taken = beside();
             let (sum, later) = gemms.behind(compute(Self::uniform_stage(&next), Over(sums[i % 2])), || {});
             self.release(turn);
-            d = added(d, &sum, taken);
+            d = added(add(d, &sum, taken));
             sums[1 - i % 2] = sum;
             (gemms, turn) = (later, next);
             i += 1;
@@ -135,61 +127,52 @@ where
         let taken = beside();
         sums[1 - RUN % 2] = gemms.wait();
         self.release(turn);
-        d = added(d, &sums[1 - RUN % 2], taken);
+        d = added(add(d, &sums[1 - RUN % 2], taken));
         (d, sums)
     }
 
-    /// For each of `stages` stages and each of `BLOCKS` accumulators, which it returns: `compute(stage, block, sum)` begins a sum in the registers
-    /// of the one before, and `add(d, sum, beside)` adds it to the accumulator when it is done, where `beside(block)` gives what is beside it while the gemms
-    /// run. Warpgroups begin their sums in `order`.
+    /// For each of `stages` stages: `compute(stage, sum)` begins a sum in the registers of the one before, and `add(d, sum, beside)` adds it to the accumulator,
+    /// which it returns, when it is done, where `beside()` gives what is beside it while the gemms run. Where warpgroups take `turns`, a sum's gemms are issued
+    /// behind those of the warpgroup before: those whose sums end at the same time leave the tensor cores idle while they add them up.
     ///
-    /// One sum is in flight at a time, so that a warpgroup has registers for all accumulators and one more; the CTA's other warpgroups fill the
-    /// tensor cores while it adds.
+    /// One sum is in flight at a time; the CTA's other warpgroups fill the tensor cores while one adds.
     #[inline(always)]
-    pub fn run_promoted<A, const BLOCKS: usize, const R: usize, const C: usize, L: Accumulates<R, C>>(
+    pub fn run_promoted<A, const R: usize, const C: usize, L: Accumulates<R, C>>(
         &mut self,
         stages: u32,
-        order: &mut SumOrder<P>,
-        mut beside: impl FnMut(usize) -> A,
-        compute: impl Fn(Full<'_, N>, usize, Over<Fragment<f32, R, C, L>>) -> Issued<Fragment<f32, R, C, L>>,
+        turns: &Turns<P>,
+        mut beside: impl FnMut() -> A,
+        compute: impl Fn(Full<'_, N>, Over<Fragment<f32, R, C, L>>) -> Issued<Fragment<f32, R, C, L>>,
         add: impl Fn(Fragment<f32, R, C, L>, &Fragment<f32, R, C, L>, A) -> Fragment<f32, R, C, L>,
-    ) -> [Fragment<f32, R, C, L>; BLOCKS] {
+    ) -> Fragment<f32, R, C, L> {
         const { expect_policy::<P>(L::THREADS, L::ASYNCHRONOUS) };
         // Known to be the same in all lanes, as in `run_ahead`.
         (self.pipeline.stage, self.pipeline.phase) =
             (uniform(self.pipeline.stage), uniform(self.pipeline.phase));
-        let (mut d, mut sum) = ([Fragment::zero(); BLOCKS], Fragment::zero());
+        let (mut d, mut sum) = (Fragment::zero(), Fragment::zero());
         let (stages, mut step) = (uniform(stages), 0);
-        order.begin();
         while step < stages {
-            let mut turn = Some(self.acquire());
-            let mut block = 0;
-            while block < BLOCKS {
-                let mut taken = None;
-                if let Some(turn) = &turn {
-                    let gemms = order.in_turn(
-                        #[inline(always)]
-                        || compute(Self::uniform_stage(turn), block, Over(sum)).commit(),
-                    );
-                    taken = Some(beside(block));
-                    sum = gemms.wait();
-                }
-                if block + 1 == BLOCKS
-                    && let Some(turn) = turn.take()
-                {
-                    self.release(turn);
-                }
-                order.taken();
-                if let Some(taken) = taken {
-                    d[block] = add(d[block], &sum, taken);
-                }
-                // It is added before the next gemms are issued: else the compiler keeps the sum, in a copy that it makes under these.
-                // SAFETY: no gemm writes these registers.
-                unsafe { L::touch(&mut d[block].regs) };
-                block += 1;
-            }
+            let turn = self.acquire();
+            turns.take();
+            let gemms = compute(Self::uniform_stage(&turn), Over(sum)).commit();
+            turns.pass();
+            let taken = beside();
+            sum = gemms.wait();
+            self.release(turn);
+            d = added(add(d, &sum, taken));
             step += 1;
         }
         d
     }
+}
+
+/// An accumulator to which a sum has been added, before the next gemms are issued in that sum's registers: else the compiler keeps it, in a copy that it makes under
+/// these.
+#[inline(always)]
+fn added<const R: usize, const C: usize, L: Accumulates<R, C>>(
+    mut d: Fragment<f32, R, C, L>,
+) -> Fragment<f32, R, C, L> {
+    // SAFETY: no gemm writes these registers.
+    unsafe { L::touch(&mut d.regs) };
+    d
 }

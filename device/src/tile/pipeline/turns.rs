@@ -121,7 +121,13 @@ impl<P: Collective> Cta<P> {
     /// The order in which the warpgroups that compute take turns.
     #[inline(always)]
     pub fn turns(&self) -> Turns<P> {
-        Turns::new(P::WARPGROUPS > 1)
+        self.turns_if(true)
+    }
+
+    /// The same, if they are to take any: else nobody waits.
+    #[inline(always)]
+    pub fn turns_if(&self, ordered: bool) -> Turns<P> {
+        Turns::new(ordered && P::WARPGROUPS > 1)
     }
 
     /// The order in which they take tiles of their own, for [`Pipeline::run_in_turn`]: none where they compute all of them together.

@@ -144,7 +144,10 @@ pub fn scaled_attention<
         let QueryTile { batch, head, kv_head, m } = tile();
         let (of_values, place) = (scales.get().of_values(batch, kv_head), [batch, head, m, 0]);
         let inverse = inverse.map(|inverse| inverse * of_values);
-        out.store(acc.zip_rows(&inverse.along(), |x, by| x * by).cast::<U>(), o.get().tile(place));
+        let to = o.get().tile(place);
+        // 256 columns of values leave no register.
+        let to = if const { DV > 128 } { to.sparing() } else { to };
+        out.store(acc.zip_rows(&inverse.along(), |x, by| x * by).cast::<U>(), to);
         let mut lse = lse.get();
         if lse.rows() > 0 {
             copy(log2.map(|log2| log2 * LN_2), lse.tile(place));

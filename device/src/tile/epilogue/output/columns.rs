@@ -3,6 +3,7 @@
 use core::marker::PhantomData;
 
 use super::staging::{LINE, ROWS, block_of, drain_lines, ends_where_it_begins, pair_of};
+use crate::arch::declare::late;
 use crate::arch::special::{thread_x, thread_x_volatile};
 use crate::arch::tma::{self, Coords};
 use crate::arch::warp::uniform;
@@ -174,12 +175,12 @@ pub(super) unsafe fn store_columns<
     [u32; RANK]: Coords,
 {
     // TMA cuts stored lines off at multiples of 16 bytes only: it would overwrite what follows a ragged line.
-    let whole_pieces = (tile.0.of.rows() * T::BYTES as u32).is_multiple_of(16);
+    let whole_pieces = (late(tile.0.of.rows()) * T::BYTES as u32).is_multiple_of(16);
     let columns = const { if APART { staged_apart(N) } else { staged(N / WN) } };
     let by_tma = tile.0.of.tma && whole_pieces && BOX as u32 == columns;
     // SAFETY: passed on.
     unsafe {
-        if by_tma && tile.0.holds([M, N], [M as u32, N as u32]) {
+        if !tile.0.sparing && by_tma && tile.0.holds([M, N], [M as u32, N as u32]) {
             store_steps::<T, O, RANK, BOX, M, N, WM, WN, APART, true>(staging, pair, tile, true)
         } else {
             store_steps::<T, O, RANK, BOX, M, N, WM, WN, APART, false>(staging, pair, tile, by_tma)

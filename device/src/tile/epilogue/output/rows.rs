@@ -1,6 +1,7 @@
 //! Storing a warpgroup's blocks of a row-major tile.
 
 use super::staging::{LINE, ROWS, buffers, drain, ends_where_it_begins, stage, staged_columns};
+use crate::arch::declare::late;
 use crate::arch::special::thread_x_volatile;
 use crate::arch::sync;
 use crate::arch::tma::{self, Coords};
@@ -27,12 +28,12 @@ pub(super) unsafe fn store_rows<
     [u32; RANK]: Coords,
 {
     // TMA cuts stored lines off at multiples of 16 bytes only: it would overwrite what follows a ragged line.
-    let whole_pieces = (tile.0.of.cols() * T::BYTES as u32).is_multiple_of(16);
+    let whole_pieces = (late(tile.0.of.cols()) * T::BYTES as u32).is_multiple_of(16);
     let columns = const { staged_columns(N / WN, T::BYTES) };
     let by_tma = tile.0.of.tma && whole_pieces && columns * T::BYTES as u32 == LINE && BOX as u32 == ROWS;
     // SAFETY: passed on.
     unsafe {
-        if by_tma && tile.0.holds([M, N], [M as u32, N as u32]) {
+        if !tile.0.sparing && by_tma && tile.0.holds([M, N], [M as u32, N as u32]) {
             store_steps::<T, O, RANK, BOX, M, N, WM, WN, APART, true>(staging, two, tile, true)
         } else {
             store_steps::<T, O, RANK, BOX, M, N, WM, WN, APART, false>(staging, two, tile, by_tma)
@@ -92,7 +93,7 @@ unsafe fn store_steps<
             let mut step = 0;
             while step < steps {
                 let (row, col, buffer) = place(step);
-                if !WHOLE && !(by_tma && tile.0.holds([M, N], [row + ROWS, col + columns])) {
+                if !(WHOLE || by_tma && tile.0.holds([M, N], [row + ROWS, col + columns])) {
                     let (window, threads) = (tile.0.window(M, N), (thread % 128, 128));
                     drain::<T, Swizzle<128>>(buffer, (ROWS, columns), (row, col), &window, threads);
                 } else if thread.is_multiple_of(128) {

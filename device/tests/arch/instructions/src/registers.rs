@@ -13,6 +13,7 @@ entries! { Sm80:
         r.keep([special::clock64(), special::globaltimer()]);
         r.keep([special::block_x_volatile(), special::grid_x_volatile(), special::same_number(g.x)]);
         r.keep([declare::in_place(g.f.to_bits() as usize as *const u8) as u64]);
+        r.keep([declare::late(g.n)]);
         // SAFETY: `%ntid.x` threads compute.
         unsafe { declare::computing_threads_are(declare::computing_threads()) };
         declare::takes_shared(1024);

@@ -14,7 +14,7 @@ use tilewright_device::{bf16, f16};
 type C<U, O, const BOX: usize> = InPlace<GlobalMut<U, 2, O, BOX>>;
 
 /// An element type of C: what becomes of sums of `S`.
-pub trait Finish<S: Sum>: Element {
+pub trait Stored<S: Sum>: Element {
     /// The bias's element type.
     type Bias: Element;
     /// What the epilogue rounds to: this type, or f32 where more follows.
@@ -36,7 +36,7 @@ pub trait Finish<S: Sum>: Element {
 
 macro_rules! numbers {
     ($($t:ident)*) => { $(
-        impl<S: Sum> Finish<S> for $t {
+        impl<S: Sum> Stored<S> for $t {
             type Bias = $t;
             type Finished = $t;
             type Rounding = Absent;
@@ -58,7 +58,7 @@ macro_rules! numbers {
 }
 numbers!(f16 bf16 f32);
 
-impl Finish<i32> for i32 {
+impl Stored<i32> for i32 {
     type Bias = i32;
     type Finished = i32;
     type Rounding = Absent;
@@ -77,7 +77,7 @@ impl Finish<i32> for i32 {
     }
 }
 
-impl Finish<f32> for F8E4M3 {
+impl Stored<f32> for F8E4M3 {
     type Bias = bf16;
     type Finished = f32;
     type Rounding = ToRange;
@@ -93,11 +93,8 @@ impl Finish<f32> for F8E4M3 {
         lines: Option<u32>,
     ) {
         let numbers = apply(sums);
-        let each = if O::ROW_MAJOR {
-            [lines.unwrap_or(M as u32), N as u32]
-        } else {
-            [M as u32, lines.unwrap_or(N as u32)]
-        };
+        // Tiles with fewer lines have fewer columns: C is column-major then.
+        let each = [M as u32, lines.unwrap_or(N as u32)];
         let shape = c.get().shape();
         let inside = [0, 1].map(|i| shape[i].saturating_sub(place[i] * each[i]).min(each[i]));
         rounding.measure(&numbers, inside);
