@@ -3,6 +3,9 @@
 use std::fmt;
 
 use tilewright::quant::{Format, Group};
+use tilewright_support::Result;
+
+use crate::{common, shapes};
 
 /// A product C = A Wᵀ: A \[M, K\], W \[N, K\].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +54,20 @@ pub fn all() -> Vec<Case> {
         cases.extend(FEWER.map(|m| case(int8, format, Group::Row, m, last)));
     }
     cases
+}
+
+/// The cases that these words select; or where they name shapes of M, N and K, those with weights of the other words' formats: `nf4,i8 1000x5120x13824,300x8192x8192`.
+pub fn selected(words: &[String]) -> Result<Vec<Case>> {
+    let shapes = shapes::unlisted::<3>(words, &[]);
+    if shapes.is_empty() {
+        return common::selected(all(), words);
+    }
+    let of = |size| {
+        Format::ALL.map(|format| Case { activations: Activations::F16, format, group: Group::K128, size })
+    };
+    let is_other = |word: &&String| shapes::unlisted::<3>(&[(*word).clone()], &[]).is_empty();
+    let words: Vec<_> = words.iter().filter(is_other).cloned().collect();
+    common::selected(shapes.into_iter().flat_map(of).collect(), &words)
 }
 
 impl Case {

@@ -6,7 +6,7 @@
 //! cargo bench --bench dequant_gemm -- --cool [WORDS]     the table on a card that rests before each measurement
 //! ```
 //!
-//! WORDS select cases, by words of their names: `f16,int8 u4 8192x8192 m1,m16`. The table takes a CUDA graph over rotating copies
+//! WORDS select cases, by words of their names: `f16,int8 u4 8192x8192 m1,m16`; or name shapes of M, N and K, and formats: `nf4,i8 1000x5120x13824`. The table takes a CUDA graph over rotating copies
 //! of the weights of each variant, all of them in one run and in shuffled order, and gives medians; on a card that rests, single
 //! launches behind an overwritten L2 cache.
 
@@ -17,6 +17,8 @@ mod common;
 mod cool;
 mod measure;
 mod problem;
+#[path = "../common/shapes.rs"]
+mod shapes;
 mod table;
 
 use std::process::ExitCode;
@@ -36,11 +38,9 @@ fn main() -> ExitCode {
 fn run(device: &Device, arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
         Some((mode, words)) if mode == "--table" => {
-            tabulate(device, &common::selected(case::all(), words)?, common::options)
+            tabulate(device, &case::selected(words)?, common::options)
         }
-        Some((mode, words)) if mode == "--cool" => {
-            tabulate(device, &common::selected(case::all(), words)?, cool::options)
-        }
+        Some((mode, words)) if mode == "--cool" => tabulate(device, &case::selected(words)?, cool::options),
         _ => {
             let measured = measure::all(device, &case::all())?;
             if measured.is_empty() {

@@ -14,8 +14,10 @@ fn compare<T: Activations>(got: &[T], stride: usize, w: &QuantizedWeights) -> Re
     for (i, (got, want)) in got.chunks(stride).zip(w.dequantize().chunks(k)).enumerate() {
         let largest = want.iter().fold(0.0f64, |most, x| most.max(x.abs()));
         // A zero's product is rounded before it is subtracted.
-        let allowed = 3.0 * T::ROUNDING * largest + 1e-6;
+        let shift = if w.scheme().zeros == Zeros::None { 0.0 } else { 3.0 * largest };
         for (j, (got, &want)) in T::widen(&got[..k]).into_iter().zip(want).enumerate() {
+            // Values of nf4 are rounded before they are scaled.
+            let allowed = T::ROUNDING * (2.1 * want.abs() + shift) + 6e-8;
             let off = (f64::from(got) - want).abs();
             if off.is_nan() || off > allowed {
                 return Err(format!("{:?}: ({i}, {j}) is {got}, not {want} (within {allowed})", w.scheme()));

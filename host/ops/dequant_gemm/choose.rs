@@ -108,8 +108,13 @@ impl Choice for Selection<'_> {
         if kernel.reads == Reads::Stream && m > most as usize {
             return Err(Rejection::AtMost { what: "a number of rows of A", most });
         }
-        let sms = self.problem.device.sm_count();
-        Ok(Cycles(if kernel.widens().is_some() { wide(size, sms) } else { estimate(kernel, size, sms) }))
+        let device = &self.problem.device;
+        let sms = device.sm_count();
+        Ok(Cycles(if kernel.widens().is_some() {
+            wide(size, (sms, device.runs(Arch::Sm90a)), self.kind.1)
+        } else {
+            estimate(kernel, size, sms)
+        }))
     }
 }
 
@@ -123,13 +128,23 @@ fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> u64 {
     }
 }
 
-/// The time of a product of weights that are made wide first, at 1200 a cycle: whole waves of tiles of 256 x 128, of which a step of 64 takes 830, and two launches. In these cycles, of
-/// which formats that are slow to decode take 1.4 times as many as [`of_step`] says: so much less than an SM's.
-fn wide([m, n, k]: [usize; 3], sms: u32) -> u64 {
+/// The time of a product of weights that are made wide first, at 960 a cycle: no less than a wave of tiles of 256 x 128, of which a step of 64 takes 1090 on Hopper, four times that
+/// with `mma.sync`, and two launches.
+///
+/// Other kernels take as many times what is [estimated](estimate) as a format's slowness says, so that this is divided by it (eight shapes of four formats on an H200, 2026-11-30).
+fn wide([m, n, k]: [usize; 3], (sms, hopper): (u32, bool), format: &str) -> u64 {
     let ([m, n, k], sms) = ([m, n, k].map(|size| size as u64), u64::from(sms).max(1));
-    let waves = m.div_ceil(128).saturating_mul(n.div_ceil(256)).div_ceil(sms);
-    let products = waves.saturating_mul(k.div_ceil(STEP)).saturating_mul(830);
-    products.saturating_add(n.saturating_mul(k) / 1200).saturating_add(8000)
+    let tiles = m.div_ceil(128).saturating_mul(n.div_ceil(256)).max(sms);
+    let products =
+        tiles.saturating_mul(k.div_ceil(STEP)).saturating_mul(if hopper { 1090 } else { 4360 }) / sms;
+    let percent = match format {
+        "u4" | "i4" => 85,
+        "nf4" => 153,
+        "i8" | "fp4" | "e4m3" | "e5m2" => 133,
+        _ => 122,
+    };
+    let all = products.saturating_add(n.saturating_mul(k) / 960).saturating_add(8000);
+    all.saturating_mul(100) / percent
 }
 
 /// The time of a step of a tile of so many rows of weights and of A.

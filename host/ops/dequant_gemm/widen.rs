@@ -72,7 +72,7 @@ impl Widener {
             Error::argument("wide", of_shape(&[n, k]), allowed)
         })?;
         let launch = Launch::grid([order.total().min(self.function.resident_ctas()).max(1), 1, 1]);
-        let wide: GlobalAbi<(), 2> = wide.arg(stream.device().backend(), false, 0)?;
+        let wide: GlobalAbi<(), 2> = wide.arg(stream.device().backend(), true, 0)?;
         let args = WidenWeightsArgs { w: w.abi(), wide, order, first: (first / rows) as u32 };
         // SAFETY: the arguments are those of `widen_weights`. The caller borrows the weights, and what is written exclusively; the kernel keeps to
         // their shapes.

@@ -102,7 +102,7 @@ impl Choice for Selection<'_> {
 /// cycle for each step of 64, 53 bytes arrive a cycle. `mma.sync` has half of that rate.
 ///
 /// Where sums of 128 are added up apart, 24 units' products take a cycle, 25 where three warpgroups share the tensor cores, 21 where two do whose CTA reads all of its tiles by itself. With scales
-/// of blocks 21, and 17 in tiles of 64 columns; five eighths of that in those of the transposed product. A warpgroup that is alone takes 250 cycles for 64 rows, and 8 for 5 columns
+/// of blocks 21, and 15 in tiles of 64 columns; five eighths of that in those of the transposed product. A warpgroup that is alone takes 250 cycles for 64 rows, and 8 for 5 columns
 /// (twenty-six shapes on an H200, 2026-11-30).
 fn step(kernel: &Compiled, lines: u64) -> u64 {
     let [m, n, _] = kernel.tile.map(u64::from);
@@ -114,7 +114,7 @@ fn step(kernel: &Compiled, lines: u64) -> u64 {
         Mode::Promoted if kernel.threads == 4 * 128 => 25,
         Mode::Promoted if each == 128 && cluster == 1 => 21,
         Mode::Promoted => 24,
-        Mode::Blocks if n < 128 && kernel.row_major => 17,
+        Mode::Blocks if n < 128 && kernel.row_major => 15,
         Mode::Blocks => 21,
     };
     let products = match kernel.mode {
