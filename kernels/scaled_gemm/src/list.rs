@@ -225,8 +225,6 @@ kernels! {
     }
     // Of operands that are split in parts.
     for T in [tf32], U in [f32] {
-        sm_90: [scaled_gemm_sm_90_ T _ U _promoted_192x128x64s4k1]:
-            scaled_gemm<WarpSpecialized<ThreeConsumers>, FullRow<3>, Promoted<InTurn>, T, U, RowMajor, 192, 128, 64, 4, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x128x64s6c2]:
             scaled_gemm<WarpSpecialized<TwoConsumersCluster>, FullRow<2>, Promoted, T, U, RowMajor, 128, 128, 64, 6, 1, 64>;
         sm_90: [scaled_gemm_sm_90_ T _ U _promoted_128x64x64s8k2]:
