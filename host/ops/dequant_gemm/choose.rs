@@ -128,10 +128,11 @@ fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> u64 {
     }
 }
 
-/// The time of a product of weights that are made wide first, at 960 a cycle: no less than a wave of tiles of 256 x 128, of which a step of 64 takes 1090 on Hopper, four times that
-/// with `mma.sync`, and two launches.
+/// The time of a product of weights that are made wide first, 960 of them a cycle, in two launches: at least a wave of tiles of 256 x 128, of which a step of 64 takes 1090 on Hopper, four
+/// times that with `mma.sync`.
 ///
-/// Other kernels take as many times what is [estimated](estimate) as a format's slowness says, so that this is divided by it (eight shapes of four formats on an H200, 2026-11-30).
+/// Kernels for narrow weights take longer than [`estimate`] says, by a factor of the format's that does not decide between them: this is divided by it (eight shapes of four formats on an
+/// H200, 2026-11-30).
 fn wide([m, n, k]: [usize; 3], (sms, hopper): (u32, bool), format: &str) -> u64 {
     let ([m, n, k], sms) = ([m, n, k].map(|size| size as u64), u64::from(sms).max(1));
     let tiles = m.div_ceil(128).saturating_mul(n.div_ceil(256)).max(sms);

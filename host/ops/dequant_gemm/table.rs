@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use tilewright_dequant_gemm::{
-    BLOCKS, CHUNK, DequantGemmArgs, DequantInt8Kernel, DequantKernel, DequantStreamArgs, DequantStreamKernel,
-    KERNELS, SLAB, STREAM, Shares, WEIGHTS, WIDEN, WidenKernel,
+    CHUNK, DequantGemmArgs, DequantInt8Kernel, DequantKernel, DequantStreamArgs, DequantStreamKernel,
+    KERNELS, SLAB, STREAM, Shares, WEIGHTS, WIDEN, WIDEN_DEPTH, WidenKernel,
 };
 use tilewright_device::abi::{GlobalAbi, TensorMap};
 use tilewright_device::kernel::Listed;
-use tilewright_device::layout::packed::DEPTH;
 use tilewright_device::tile::{Activation, EpilogueAbi, StreamOrder, WeightsAbi};
 
 use super::problem::Problem;
@@ -118,7 +117,7 @@ impl Compiled {
             name,
             arch,
             cluster: 1,
-            tile: [rows, 0, BLOCKS * DEPTH],
+            tile: [rows, 0, WIDEN_DEPTH],
             stages,
             reads: Reads::Elements,
             sums: false,

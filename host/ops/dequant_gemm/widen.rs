@@ -1,9 +1,8 @@
 //! Narrow weights made wide on a device, and products of these.
 
-use tilewright_dequant_gemm::{BLOCKS, KERNELS, WIDEN, WidenKernel, WidenWeightsArgs};
+use tilewright_dequant_gemm::{KERNELS, WIDEN, WIDEN_DEPTH, WidenKernel, WidenWeightsArgs};
 use tilewright_device::abi::GlobalAbi;
 use tilewright_device::kernel::Listed;
-use tilewright_device::layout::packed::DEPTH;
 use tilewright_device::tile::RasterOrder;
 
 use super::problem::Problem;
@@ -17,7 +16,7 @@ use crate::{AnyFunction, Arch, Device, Error, Launch, Result, Stream, TensorView
 
 /// Bytes of wide weights that are made at a time, for each SM: products of as many fill the SMs.
 const SLAB_BYTES: usize = 1 << 20;
-/// Rows of which a product's slab has whole multiples: its tiles.
+/// A slab's rows are a multiple of these: whole tiles of the product, and of the kernel that makes weights wide.
 const SLAB_ROWS: usize = 256;
 /// What plans take of wide weights' memory.
 const ALIGN: u64 = 16;
@@ -65,10 +64,10 @@ impl Widener {
     fn run(&self, stream: &Stream, w: &DeviceWeights, wide: &Untyped, first: usize) -> Result<()> {
         let rows = self.kernel.rows as usize;
         let &[n, k] = wide.layout.shape() else { return Ok(()) };
-        let tiles = [n.div_ceil(rows), k.div_ceil((BLOCKS * DEPTH) as usize)];
+        let tiles = [n.div_ceil(rows), k.div_ceil(WIDEN_DEPTH as usize)];
         // Sizes are below 2^31.
         let order = RasterOrder::new(1, tiles[0] as u32, tiles[1] as u32, PANEL).ok_or_else(|| {
-            let allowed = format!("of at most {} tiles of 64 x 1024", RasterOrder::MAX_TILES);
+            let allowed = format!("of at most {} tiles of {rows} x {WIDEN_DEPTH}", RasterOrder::MAX_TILES);
             Error::argument("wide", of_shape(&[n, k]), allowed)
         })?;
         let launch = Launch::grid([order.total().min(self.function.resident_ctas()).max(1), 1, 1]);

@@ -28,7 +28,7 @@ pub use stream::{
     WarpSums, dequant_stream, has_gates,
 };
 pub use weights::{DequantGemmArgs, DequantKernel, Scaling, WEIGHTS, dequant_gemm};
-pub use widen::{BLOCKS, WIDEN, WidenKernel, WidenWeightsArgs, widen_weights};
+pub use widen::{WIDEN, WIDEN_DEPTH, WidenKernel, WidenWeightsArgs, widen_weights};
 
 /// The compiled kernels.
 #[cfg(all(feature = "build", not(target_arch = "nvptx64")))]

@@ -5,17 +5,20 @@ mod list;
 pub use list::{WIDEN, WidenKernel};
 
 use tilewright_device::kernel;
+use tilewright_device::layout::packed::DEPTH;
 use tilewright_device::tile::{
     Cta, Decode, GemmRegisters, GlobalMut, Half, InPlace, Part, Quantized, RasterOrder, RowMajor, Schedule,
     Weights, Zeros, copy,
 };
 
-/// Blocks of depth that a tile has, of 64 each.
-pub const BLOCKS: u32 = 16;
+/// Depth of a tile of weights that are made wide: whole blocks.
+pub const WIDEN_DEPTH: u32 = 1024;
+/// Its blocks.
+const BLOCKS: u32 = WIDEN_DEPTH / DEPTH;
 
 /// Rows `first` times `BM` and on of W \[N, K\], as many as `wide` has: each its code's value, scaled and shifted as its group says, rounded to `T`.
 ///
-/// Weights of format `F` lie in blocks, with groups' zeros as `Z`. Tiles of `BM` rows and [`BLOCKS`] times 64 of depth are taken in the order of `order`; `Y` is
+/// Weights of format `F` lie in blocks, with groups' zeros as `Z`. Tiles of `BM` rows and [`WIDEN_DEPTH`] are taken in the order of `order`; `Y` is
 /// the warp policy whose left operand a block is.
 #[kernel(program = P)]
 pub fn widen_weights<P: Schedule, Y, F, Z: Zeros, T: Half, const BM: usize, const STAGES: usize>(
@@ -34,7 +37,7 @@ pub fn widen_weights<P: Schedule, Y, F, Z: Zeros, T: Half, const BM: usize, cons
     let weights = w.get();
     for at in cta.tiles(order, 1) {
         let begin = at.n * BLOCKS;
-        let end = (begin + BLOCKS).min(weights.depth() / 64);
+        let end = (begin + BLOCKS).min(weights.depth() / DEPTH);
         let mut loads = pipe.loads(
             begin..end,
             #[inline(always)]
