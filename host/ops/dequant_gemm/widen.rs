@@ -26,6 +26,23 @@ impl DeviceWeights {
     /// bf16 as the scales are. [`DequantGemm`] multiplies by these numbers.
     ///
     /// Fails when `wide` is of another shape or lies on another device, and for weights packed for int8 activations or with scales of another type.
+    ///
+    /// ```
+    /// use tilewright::ops::DeviceWeights;
+    /// use tilewright::quant::{Format, Group, HalfType, Order, QuantizedWeights, Scheme, Zeros};
+    /// use tilewright::{Device, Tensor, f16};
+    ///
+    /// # fn main() -> tilewright::Result<()> {
+    /// let device = Device::emulator();
+    /// let scheme = Scheme { format: Format::NF4, group: Group::Row, zeros: Zeros::None, scales: HalfType::F16 };
+    /// let quantized = QuantizedWeights::quantize("down_proj", &[0.5f32; 2 * 64], [2, 64], scheme)?;
+    /// let w = DeviceWeights::upload(&device, &quantized.pack(Order::B16)?)?;
+    /// let mut wide = Tensor::<f16>::zeros(&device, &[2, 64])?;
+    /// w.dequantize(&device.default_stream(), &mut wide.view_mut())?;
+    /// assert!(wide.to_vec()?.iter().all(|x| x.to_f32() == 0.5));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn dequantize<T: HalfElement>(&self, stream: &Stream, wide: &mut TensorViewMut<'_, T>) -> Result<()> {
         stream.expect_on(self.device())?;
         check(self.device(), [Named::written("wide", wide)])?;
