@@ -128,8 +128,8 @@ fn estimate(kernel: &Compiled, size: [usize; 3], sms: u32) -> u64 {
     }
 }
 
-/// The time of a product of weights that are made wide first, 960 of them a cycle, in two launches: at least a wave of tiles of 256 x 128, of which a step of 64 takes 1090 on Hopper, four
-/// times that with `mma.sync`.
+/// The time of a product of weights that are made wide first, 960 of them a cycle, in two launches: at least a wave of tiles of 256 x 128, of which a step of 64 takes 1090 on Hopper, and is
+/// reckoned at four times that with `mma.sync`.
 ///
 /// Kernels for narrow weights take longer than [`estimate`] says, by a factor of the format's that does not decide between them: this is divided by it (eight shapes of four formats on an
 /// H200, 2026-11-30).

@@ -17,7 +17,7 @@ use crate::Stream;
 use crate::ops::HalfElement;
 use crate::ops::frame::Table;
 use crate::quant::{Order, Zeros};
-use crate::{AnyFunction, Arch, Device, Launch, Result};
+use crate::{AnyFunction, Arch, Device, Error, Launch, Result};
 
 /// One compiled kernel.
 #[derive(Clone, Copy, Debug)]
@@ -174,8 +174,12 @@ impl Compiled {
             Way::Tiles(kernel) => run(kernel, function, problem, call),
             Way::Stream(kernel) => run_stream(kernel, function, problem, call),
             Way::Int8(kernel) => int8::table::run(kernel, function, problem, call),
-            // Its plan has a product beside it.
-            Way::Widen(_) => Ok(()),
+            // Plans of these have products.
+            Way::Widen(kernel) => Err(Error::KernelMissing {
+                kernel: kernel.name,
+                arch: kernel.arch,
+                reason: "it makes weights wide, and multiplies nothing".to_owned(),
+            }),
         }
     }
 }

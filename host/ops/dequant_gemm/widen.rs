@@ -167,6 +167,7 @@ impl WideProduct {
             self.widener.run(stream, w, &wide, first)?;
             let product = &self.products[usize::from(rows < self.rows)];
             let [of_a, of_c, of_bias] = self.aligned;
+            // In the order of a `GemmPlan`'s: A, B, C, the bias.
             let places = Places::lying([
                 (of_a, a.address),
                 (ALIGN, workspace),
